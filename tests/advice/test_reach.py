@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 import oomph.advice.combine as combine
 from oomph import catalog
-from oomph.advice.bound import is_out_of_reach
-from oomph.advice.combine import around_a_middle, smallest_combination
+from oomph.advice.combine import around_a_middle, is_out_of_reach, smallest_combination
 from oomph.advice.judge import Judge
 from oomph.errors import OomphError
 from oomph.ir.advice import Advice, Change, Lever

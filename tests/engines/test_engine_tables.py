@@ -30,9 +30,8 @@ from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.trtllm.graphs import graph_batch_sizes
 from oomph.engines.trtllm.resolve import resolve as resolve_trtllm
 from oomph.engines.vllm import resolve_kernels
-from oomph.engines.vllm.backend_checks import reasons
 from oomph.engines.vllm.backend_query import Query, fa_version, kernel_blocks
-from oomph.engines.vllm.backends import choose, choose_diff_kv, order
+from oomph.engines.vllm.backends import choose, choose_diff_kv, order, reasons
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve import resolve as resolve_vllm
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode

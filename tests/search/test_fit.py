@@ -11,8 +11,7 @@ import pytest
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
 from oomph.plan import load, run
-from oomph.report.fit_json import fit_json
-from oomph.report.fit_text import command_lines, render
+from oomph.report.fit_text import command_lines, fit_json, render
 from oomph.report.text import Style
 from oomph.search.fit import PREFERENCES, Fit, choose, fit
 from oomph.search.outcome import judge

@@ -14,8 +14,7 @@ from oomph.engines.vllm.backend_query import kernel_blocks
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.plan import load, plan
-from oomph.search import fit as search_fit
-from oomph.search import same_card
+from oomph.search import fit as search_fit, same_card
 from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from oomph.plan import plan
 from oomph.web.markup import Html, el, join
+from oomph.web.views.inspect import squarify
 from oomph.web.views.plan import plan_view
-from oomph.web.views.treemap import squarify
 
 
 @given(st.text())

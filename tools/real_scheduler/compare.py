@@ -16,7 +16,7 @@ import msgspec
 
 from oomph.simulate.config import Config, Job, Record
 from oomph.simulate.loop import Loop
-from oomph.simulate.pipeline import PipelineLoop
+from oomph.simulate.play import PipelineLoop
 from oomph.simulate.scheduler import Entry
 from oomph.simulate.timing import unit
 

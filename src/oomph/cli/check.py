@@ -70,7 +70,7 @@ def _body(check: Check, form: str) -> str:
 
         return render(check, Style(sys.stdout))
     if form == "json":
-        from oomph.report.check_json import check_json
+        from oomph.report.check_text import check_json
         from oomph.report.json import dumps
 
         return dumps(check_json(check)) + "\n"

@@ -69,7 +69,7 @@ def _learn(log: str, gpu: str | None, engine: str, words: str) -> tuple[Start | 
 def _print(starts: Sequence[Start], as_json: bool, *, listed: bool = False) -> None:
     if as_json:
         from oomph.report.json import dumps
-        from oomph.report.learn_json import starts_json
+        from oomph.report.learn_text import starts_json
 
         print(dumps(starts_json(starts)))
     elif listed:

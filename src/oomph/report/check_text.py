@@ -1,13 +1,17 @@
-"""Several deployments for people: one line each, the worst named first, and where to look next."""
+"""Several deployments for people, and as JSON: one line each, the worst named first, and where to look next."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from oomph.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
+from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS
+from oomph.report.contract import SCHEMA
+from oomph.report.plan_json import plan_json
 from oomph.report.terminal import Style, clean, columns, length, wrap
 from oomph.report.verdict_text import close_words, short_words
 from oomph.units import gib
@@ -114,3 +118,30 @@ def _next_step(items: Sequence[Item], where: str) -> str:
         return ""
     name = f"'{file}:{item.name}'" if " " in file + item.name else f"{file}:{item.name}"
     return f"Why, and what would help: oomph plan {clean(name)}"
+
+
+def check_json(check: Check, *, where: str = "") -> dict[str, Any]:
+    """`where`: the one file that was asked about."""
+    file = {"file": where} if where else {}
+    return {
+        "schema": SCHEMA,
+        **file,
+        "outcome": check.outcome,
+        "exit_code": check.exit_code,
+        "files": check.files,
+        "deployments": [_item_json(item) for item in check.items],
+    }
+
+
+def _item_json(item: Item) -> dict[str, Any]:
+    place = {"file": item.file, "name": item.name, "line": item.line, "outcome": item.outcome}
+    if item.plan is not None:
+        return {**place, **plan_json(item.plan)}
+    return {**place, "error": error_json(item.error)}
+
+
+def error_json(error: OomphError | None) -> dict[str, str]:
+    """As every command prints its errors with --json."""
+    if error is None:
+        return {}
+    return {"kind": error.kind, "message": error.message, "hint": error.hint}

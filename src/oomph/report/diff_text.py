@@ -1,11 +1,16 @@
-"""A diff for people: the verdicts, what moved, and the releases that moved it."""
+"""A diff for people, and as JSON: the verdicts, what moved, and the releases that moved it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs, to_builtins
+
 from oomph.diff import Change, Diff
 from oomph.engines.registry import engine_of
+from oomph.report.contract import SCHEMA
+from oomph.report.contract_answers import ChangeOutput, DiffOutput
+from oomph.report.plan_json import plan_output
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.units import human
@@ -110,3 +115,20 @@ def _short(change: Change) -> str:
     return (
         f"{change_words(change)}: {value_words(change.what, change.before)} -> {value_words(change.what, change.after)}"
     )
+
+
+def diff_json(difference: Diff) -> dict[str, Any]:
+    output = DiffOutput(
+        SCHEMA,
+        plan_output(difference.before),
+        plan_output(difference.after),
+        [_change(c) for c in difference.changes],
+        [_change(c) for c in difference.steps],
+        list(difference.flags),
+    )
+    plain: dict[str, Any] = to_builtins(output)
+    return plain
+
+
+def _change(change: Change) -> ChangeOutput:
+    return ChangeOutput(**structs.asdict(change))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-SCHEMA = 1
+from oomph.report.contract import SCHEMA
 
 
 def dumps(value: Any) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
+
+from msgspec import to_builtins
 
 from oomph.ir import TERM_WORDS
 from oomph.learn.start import OVERHEAD, Figure, Start
@@ -39,3 +42,7 @@ def list_lines(starts: Sequence[Start]) -> list[str]:
         head, *figures = start_lines(start)
         lines += [f"{start.number}  {when}  {head}", *(f"   {line}" for line in figures)]
     return lines
+
+
+def starts_json(starts: Sequence[Start]) -> dict[str, Any]:
+    return {"schema": 1, "starts": [to_builtins(start) for start in starts]}

@@ -1,12 +1,18 @@
-"""A what-if for people: one line a change, sorted by what it does at the point that binds."""
+"""A what-if for people, and as JSON: one line a change, sorted by what it does at the point that binds."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import structs, to_builtins
 from msgspec.structs import replace
 
 from oomph.advice.what_if import Row, WhatIf
 from oomph.engines.registry import engine_of
 from oomph.ir import STAGE_WORDS
+from oomph.report.contract import SCHEMA
+from oomph.report.contract_searches import WhatIfOutput, WhatIfRowOutput
+from oomph.report.plan_json import judged_output, plan_output
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, folded, title, wrap
 from oomph.report.text import verdict_line
@@ -80,3 +86,17 @@ def _line(row: Row, fits: bool, width: int, widest: int) -> list[str]:
 
 def _signed(n: int) -> str:
     return f"{'+' if n >= 0 else '-'}{human(abs(n))}"
+
+
+def what_if_json(table: WhatIf) -> dict[str, Any]:
+    rows = [
+        WhatIfRowOutput(
+            **structs.asdict(judged_output(row.judged)),
+            label=row.label,
+            tokens_change=row.tokens_change,
+            advised=row.advised,
+        )
+        for row in table.rows
+    ]
+    plain: dict[str, Any] = to_builtins(WhatIfOutput(SCHEMA, table.binding, rows, plan_output(table.plan)))
+    return plain

@@ -3,7 +3,7 @@
 config.py     what the scheduler works with: groups of the block pool, its settings, a request, what became of it
 rules.py      where a prefill of recurrent layers stops, which blocks get a hash
 scheduler.py  the scheduler: waiting and running, the token budget, the gate, preemption
-loop.py       the engine over time: arrivals, steps, many steps at once; pipeline.py: with several stages
+loop.py       the engine over time: arrivals, steps, many steps at once
 pools.py      the blocks, counted; blocks.py: one by one, with their hashes
 queue.py      the queue of free blocks; hits.py: what a request finds among them
 live.py       a request inside the engine; steady.py: requests that only decode, summed

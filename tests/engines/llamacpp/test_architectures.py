@@ -13,8 +13,7 @@ from native import Native
 from test_native import MIB, config, foreseen, native, printed
 
 from oomph.engines.llamacpp.cache import refusal
-from oomph.engines.llamacpp.measure import measure, subject
-from oomph.engines.llamacpp.placement import HOST
+from oomph.engines.llamacpp.measure import HOST, measure, subject
 from oomph.engines.llamacpp.settings import resolve
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.sources.gguf import read

@@ -14,8 +14,7 @@ from native import Native
 
 from oomph.engines.llamacpp.cache import layer_caches, output_bytes, refusal
 from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
-from oomph.engines.llamacpp.measure import measure, subject
-from oomph.engines.llamacpp.placement import HOST, place
+from oomph.engines.llamacpp.measure import HOST, measure, place, subject
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.engines.llamacpp.tensors import tensors_of, units_of, width_of
 from oomph.ir.model import Model

@@ -11,8 +11,7 @@ import pytest
 import toys
 from native import Native
 
-from oomph.engines.llamacpp.convert import to_gguf
-from oomph.engines.llamacpp.quantize import quantize
+from oomph.engines.llamacpp.convert import quantize, to_gguf
 from oomph.engines.llamacpp.tensors import tensors_of
 from oomph.errors import CannotPlan
 from oomph.facts.llamacpp.quantize import About

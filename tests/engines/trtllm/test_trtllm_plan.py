@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import oomph
-from oomph.engines.trtllm.graphs import graph_batch_sizes
+from oomph.engines.trtllm.resolve import graph_batch_sizes
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir.plan import Plan
 from oomph.units import GIB

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 
 from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
 from oomph.engines.llamacpp.compute import Buffer, Graph, dequantised, gpu_buffer, graph, host_buffer
-from oomph.engines.llamacpp.placement import HOST, Placement, place
 from oomph.engines.llamacpp.settings import Settings
-from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, units_of, width_of
+from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, Width, tensors_of, units_of, width_of
+from oomph.errors import CommandError
+from oomph.facts.dtypes import BLOCKS
 from oomph.ir import Attention, Model
+from oomph.units import round_up
 
 NOTHING = Buffer(0, 0, 0, {}, "")
 
@@ -116,3 +120,94 @@ def _widest(model: Model, settings: Settings) -> int:
                 )
                 most = max(most, width * settings.n_ctx_seq * settings.n_stream * 2)
     return most
+
+
+# Which device holds what: llama_model::load_tensors (b11739).
+
+HOST = -1
+ALIGNMENT = 128  # ggml_backend_cuda_buffer_type_get_alignment
+MATRIX_ROW = 512  # MATRIX_ROW_PADDING: a quantised row is padded to it, once a tensor
+
+
+class Placement(Struct, frozen=True):
+    units: tuple[int, ...]  # device of each unit 0..L; HOST = the CPU
+    weights: dict[int, dict[str, int]]  # device -> role -> bytes
+    offloaded: int  # units on GPUs: "offloaded A/B layers to GPU"
+
+    def total(self, device: int) -> int:
+        return sum(self.weights.get(device, {}).values())
+
+
+def unit_devices(count: int, settings: Settings, free: Sequence[int]) -> tuple[int, ...]:
+    """`count`: L+1. The last `n_gpu_layers` units go to the GPUs, split by --tensor-split or by free memory."""
+    layers = count if settings.n_gpu_layers < 0 else min(settings.n_gpu_layers, count)
+    if not free or not layers:
+        return (HOST,) * count
+    start = count - layers
+    if settings.split_mode == "none":
+        if not 0 <= settings.main_gpu < len(free):
+            raise CommandError(f"--main-gpu {settings.main_gpu}: there are {len(free)} GPUs")
+        return (HOST,) * start + (settings.main_gpu,) * layers
+    shares = _shares(settings, free)
+    chosen = []
+    for unit in range(layers):
+        at = unit / layers
+        chosen.append(next((i for i, share in enumerate(shares) if share > at), len(shares) - 1))
+    return (HOST,) * start + tuple(chosen)
+
+
+def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
+    split = list(settings.tensor_split)
+    if len(split) > len(free) and any(split[len(free) :]):
+        raise CommandError(f"--tensor-split has {len(split)} values for {len(free)} GPUs")
+    split = (split + [0.0] * len(free))[: len(free)]
+    parts = split if any(split) else [float(size) for size in free]
+    total = sum(parts) or 1.0
+    return [x / total for x in accumulate(parts)]
+
+
+def place(
+    tensors: Sequence[Tensor], count: int, settings: Settings, free: Sequence[int], *, cuda: bool = True
+) -> Placement:
+    """`cuda`: pad tensors as CUDA and ROCm buffers do."""
+    devices = unit_devices(count, settings, free)
+    rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in settings.overrides]
+    weights: dict[int, dict[str, int]] = {}
+
+    def add(tensor: Tensor, device: int) -> None:
+        roles = weights.setdefault(device, {})
+        roles[tensor.role] = roles.get(tensor.role, 0) + (padded(tensor) if cuda and device != HOST else tensor.nbytes)
+
+    for tensor in tensors:
+        if tensor.mtp and not settings.load_mtp:
+            continue
+        home = HOST if tensor.unit == INPUT else devices[min(max(tensor.unit, 0), count - 1)]
+        target = next((target for rule, target in rules if rule.search(tensor.name)), None)
+        if tensor.unit == EVERYWHERE:
+            for device in dict.fromkeys(devices[:-1]):
+                add(tensor, device)
+            continue
+        if tensor.copy == "gpu" and (home == HOST or target is not None):
+            continue  # the embedding itself is there
+        add(tensor, home if target is None else target)
+    return Placement(devices, weights, sum(d != HOST for d in devices))
+
+
+def padded(tensor: Tensor) -> int:
+    block, size = BLOCKS[tensor.dtype]
+    extra = 0
+    if block > 1 and tensor.shape[0] % MATRIX_ROW:
+        extra = (MATRIX_ROW - tensor.shape[0] % MATRIX_ROW) // block * size
+    return round_up(tensor.nbytes + extra, ALIGNMENT)
+
+
+def _buffer(target: str, gpus: int) -> int:
+    """'CPU', 'CUDA1', 'ROCm0', 'Vulkan0', 'CUDA_Host'."""
+    match = re.fullmatch(r"(?:CUDA|ROCm|Vulkan|SYCL|HIP|MUSA|Metal|MTL|RPC)(\d+)", target)
+    if match is None:
+        if target.upper() in ("CPU", "CUDA_HOST", "ROCM_HOST", "VULKAN_HOST", "CPU_REPACK"):
+            return HOST
+        raise CommandError(f"--override-tensor names the buffer type {target[:40]!r}: it is CPU, CUDA0, CUDA1, ...")
+    if int(match[1]) >= gpus:
+        raise CommandError(f"--override-tensor names {target}, but there are {gpus} GPUs")
+    return int(match[1])

@@ -53,7 +53,7 @@ class TensorRtLlm(EngineProtocol):
     write_command = part("engines.trtllm.command", "to_words")
     controls = part("engines.trtllm.controls", "CONTROLS")
     arm_flags = part("engines.trtllm.arm", "arm_flags")
-    timing = part("engines.trtllm.timing", "timing")
+    timing = part("engines.trtllm.simulation", "timing")
     config_file = part("engines.trtllm.emit", "config_file")
     container = part("engines.trtllm.emit", "container")
     host_needs = part("engines.trtllm.emit", "host_needs")

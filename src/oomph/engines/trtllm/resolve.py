@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.engines.trtllm.graphs import graph_batch_sizes
-from oomph.engines.trtllm.refusals import POLICIES, refusal
+from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.engines.trtllm.settings import Settings
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH
 from oomph.facts.trtllm import memory
 from oomph.facts.trtllm.facts import Facts
+from oomph.facts.trtllm.memory import GRAPH_LIMIT
 from oomph.ir import Attention, Deployment, Model
 
 # kv_cache_config.dtype -> the cache's dtype in our words
@@ -183,3 +183,104 @@ def _estimates(flags: Mapping[str, Any], deployment: Deployment, facts: Facts) -
     if skips and facts.memory.may_skip_estimation:
         return False
     return str(flags.get("attn_backend") or "").upper() != "VANILLA" and _number(flags, "context_parallel_size", 1) == 1
+
+
+# Which batch sizes get a CUDA graph (llm_args.py CudaGraphConfig, model_engine.py _filter_cuda_graph_batch_sizes).
+
+
+def graph_batch_sizes(
+    flags: Mapping[str, Any], by_default: bool, max_batch_size: int, max_num_tokens: int, draft_tokens: int
+) -> tuple[int, ...]:
+    named = any(field.startswith(f"{GRAPHS}.") for field in flags)
+    if flags.get(GRAPHS) == OFF or flags.get("use_cuda_graph") is False:
+        return ()
+    if not (by_default or named or flags.get("use_cuda_graph")):
+        return ()
+    sizes = flags.get(f"{GRAPHS}.batch_sizes")
+    if not sizes:
+        limit = int(flags.get(f"{GRAPHS}.max_batch_size") or 0) or GRAPH_LIMIT
+        sizes = _generated(limit, bool(flags.get(f"{GRAPHS}.enable_padding")))
+    return _filtered(sorted(set(sizes)), max_batch_size, max_num_tokens, draft_tokens, bool(named))
+
+
+def _generated(limit: int, padding: bool) -> list[int]:
+    """_generate_cuda_graph_batch_sizes: padded batches need fewer graphs. A posted log of 1.2.0rc6 lists them for 256:
+    ..., 120, 128, 256."""
+    sizes = [1, 2, 4, *range(8, 129, 8)] if padding else [*range(1, 32), 32, 64, 128]
+    size = 256
+    while size <= limit:
+        sizes.append(size)
+        size *= 2
+    sizes = [size for size in sizes if size <= limit]
+    return sizes if sizes and sizes[-1] == limit else [*sizes, limit]
+
+
+def _filtered(
+    sizes: list[int], max_batch_size: int, max_num_tokens: int, draft_tokens: int, padding: bool
+) -> tuple[int, ...]:
+    """No larger than a batch can be; the largest possible batch is added where a larger size was asked for."""
+    most = min(max_batch_size, max_num_tokens // (1 + draft_tokens))
+    captured = [size for size in sizes if size <= most]
+    if most > 0 and len(captured) < len(sizes) and (not captured or captured[-1] != most):
+        captured.append(most)
+    return tuple(captured)
+
+
+# What TensorRT-LLM refuses before anything of a model is on a GPU, in its own words where they were read.
+
+POLICIES = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
+# llmapi/llm_utils.py _update_from_hf_quant_config: what is read of config.json's quantization_config. ModelOpt's
+# checkpoints bring a file of their own.
+_UNREAD = ("awq", "gptq", "bitsandbytes", "auto-round")
+# Compute capability: nvidia.github.io/TensorRT-LLM/reference/support-matrix.html (0.18.2, 0.19.0 and the newest):
+# Ampere has FP32, FP16, BF16, INT8 and INT4, Ada (8.9) and Hopper FP8 too, Blackwell FP4 too; older ones are not there.
+_OLDEST, _OLDEST_FP8, _OLDEST_FP4 = 80, 89, 100
+
+
+def refusal(flags: Mapping[str, Any], model: Model, sizes: tuple[int, int, int], sm: int, facts: Facts) -> str:
+    """`sizes`: tensor, pipeline and expert parallelism; `sm`: of the first GPU, 0 = not known."""
+    tp, pp, ep = sizes
+    if ep > tp or tp % ep:  # mapping.py
+        return (
+            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got "
+            f"{tp // ep * ep} != {tp}"
+        )
+    if model.num_heads and model.num_heads % tp and not flags.get("enable_attention_dp"):
+        return f"AssertionError: {model.num_heads} attention heads are not divisible by tp_size {tp}"
+    if pp > max(1, len(model.layers)):
+        return f"ValueError: pp_size {pp} exceeds the {len(model.layers)} layers of the model"
+    policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0])
+    if policy not in POLICIES:
+        return f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(POLICIES)}"
+    return _checkpoint(model, facts) or _card(model, sm)
+
+
+def _checkpoint(model: Model, facts: Facts) -> str:
+    quantization = model.quantization
+    if quantization is None:
+        return ""
+    scheme = quantization.scheme
+    is_fp8 = scheme is not None and scheme.method == "fp8"
+    per_tensor = quantization.method == "fp8" and scheme is not None and scheme.strategy != "block"
+    compressed = quantization.method == "compressed-tensors"
+    reads = facts.memory.reads_compressed_tensors
+    if quantization.method in _UNREAD or (compressed and not (reads and is_fp8)) or (per_tensor and not reads):
+        return (
+            f"NotImplementedError: Unsupported quantization_config: {{'quant_method': '{quantization.method}', ...}}."
+        )
+    return ""
+
+
+def _card(model: Model, sm: int) -> str:
+    method = model.quantization.method if model.quantization is not None else ""
+    if not sm:
+        return ""
+    oldest, what = _OLDEST, "kernels"
+    if method in ("fp8", "modelopt"):
+        oldest, what = _OLDEST_FP8, "FP8 kernels"
+    elif method == "modelopt_fp4":
+        oldest, what = _OLDEST_FP4, "FP4 kernels"
+    if sm >= oldest:
+        return ""
+    here, least = (f"{number // 10}.{number % 10}" for number in (sm, oldest))
+    return f"TensorRT-LLM has no {what} for compute capability {here}, only from {least} on"

@@ -7,7 +7,6 @@ from functools import partial
 from oomph.engines.trtllm.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
-from oomph.engines.trtllm.timing import timing
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.trtllm.facts import at
 from oomph.ir import Deployment, Experts, Model, Plan
@@ -15,6 +14,8 @@ from oomph.simulate.accuracy import taken_over
 from oomph.simulate.build import Built
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
+from oomph.simulate.plain_timing import PlainFactors, plain_timing
+from oomph.simulate.speed import Timing
 from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 
@@ -125,3 +126,21 @@ def _notes(capacity: Capacity, accepted: float) -> list[str]:
     if capacity.reuses and capacity.slides:
         notes.append("with sliding windows prompts are not found again here, although enable_block_reuse is on")
     return notes
+
+
+# How long TensorRT-LLM's steps take: vLLM's factors, since no published speed of it is held.
+
+FACTORS = PlainFactors(overhead_ms=0.5)  # the shares are vLLM's on the card
+
+
+def timing(plan: Plan, model: Model) -> Timing | None:
+    routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
+    parallel = max(1, int(plan.resolved["tp_size"]))
+    chunk = int(plan.resolved["max_num_tokens"])
+    kv_bytes = (
+        1.0 if str(plan.resolved["kv_dtype"]).startswith("F8") else 0.5625 if plan.resolved["kv_dtype"] == "F4" else 2.0
+    )
+    layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
+    return plain_timing(
+        plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128), kv_bytes=kv_bytes
+    )

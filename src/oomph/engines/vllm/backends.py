@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.engines.vllm.backend_checks import reasons
-from oomph.engines.vllm.backend_query import Query, fa_version, is_quantized
+from oomph.engines.vllm.backend_query import Query, fa4_supported, fa_reads_fp8, fa_version, is_quantized, kernel_blocks
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.caches import SINKS_NEED_FA3
@@ -99,3 +98,170 @@ def _selector(query: Query) -> str:
         values["block_size"] = query.platform_block
         return ", ".join(f"{f}: {values[f]}" for f in query.attention.selector)
     return f"AttentionSelectorConfig({', '.join(f'{f}={values.get(f, False)}' for f in query.attention.selector)})"
+
+
+# Why a backend does not take a layer, in the engine's words and order (v1/attention/backend.py).
+
+
+def reasons(backend: Backend, query: Query) -> list[str]:
+    """`validate_configuration`: why not, in the engine's words and order."""
+    out: list[str] = []
+    if not _takes_head(backend, query):
+        out.append("head_size not supported")
+    if query.dtype not in backend.dtypes:
+        out.append("dtype not supported")
+    if not _takes_kv_dtype(backend, query):
+        out.append("kv_cache_dtype not supported")
+    if query.block_size is not None and not any(query.block_size % s == 0 for s in kernel_blocks(backend, query)):
+        out.append("block_size not supported")
+    if query.mm_prefix and not (
+        backend.mm_prefix == "always" or (backend.mm_prefix == "fa4" and fa4_supported(query.sm))
+    ):
+        out.append("partial multimodal token full attention not supported")
+    if query.mla != backend.mla:
+        out.append("MLA not supported" if query.mla else "non-MLA not supported")
+    if query.sink and not _takes_sinks(backend, query):
+        out.append(query.attention.sinks_refused)
+    if query.sparse != backend.sparse:
+        out.append("sparse not supported" if query.sparse else "non-sparse not supported")
+    if not (backend.min_sm <= query.sm <= backend.max_sm) or (backend.majors and query.major not in backend.majors):
+        out.append("compute capability not supported")
+    if query.attn_type not in backend.attn_types:
+        kind = query.attn_type if query.attention.types_are_words else f"AttentionType.{query.attn_type.upper()}"
+        out.append(f"attention type {kind} not supported")
+    if query.sliding and not backend.sliding and query.attention.asks_sliding:
+        out.append("sliding window not supported")
+    if query.pcp > 1 and not backend.mla and query.attention.asks_sliding:  # both questions came with 0.26
+        out.append("PCP not supported")
+    if query.dcp > 1 and not backend.dcp and query.attention.asks_dcp:
+        out.append("DCP not supported")
+    reason = _combination(backend, query)
+    return [*out, reason] if reason else out
+
+
+def _takes_head(backend: Backend, query: Query) -> bool:
+    if backend.heads == "32":
+        return query.head_size >= 32
+    if backend.heads == "mla":
+        return query.head_size in query.attention.mla_heads
+    if backend.heads:
+        top = 512 if backend.heads == "fa" and fa4_supported(query.sm) else 256
+        return query.head_size % 8 == 0 and query.head_size <= top
+    return not backend.head_sizes or query.head_size in backend.head_sizes
+
+
+def _takes_kv_dtype(backend: Backend, query: Query) -> bool:
+    if query.kv_dtype in ("float16", "bfloat16") and query.kv_dtype not in query.attention.plain:
+        return False
+    if query.kv_dtype.startswith("nvfp4") and backend.nvfp4 != "any" and query.major != 10:
+        # flashinfer.py:109 (0.32.0) _nvfp4_kv_on_fa2
+        return backend.nvfp4 == "fa2" and query.major in (8, 9, 12) and query.kv_dtype == "nvfp4"
+    if backend.fp8 and is_quantized(query.kv_dtype):
+        if backend.fp8.startswith("fa3"):
+            reads = backend.fp8 == "fa3_any" or query.kv_dtype in ("fp8", "fp8_e4m3")
+            return reads and query.major == 9 and fa_version(query, None) == 3
+        return query.kv_dtype in backend.kv_dtypes and fa_reads_fp8(query, None)
+    return query.kv_dtype in backend.kv_dtypes
+
+
+def _takes_sinks(backend: Backend, query: Query) -> bool:
+    match backend.sinks:
+        case "always":
+            return True
+        case "fa":
+            return fa_version(query, None) in (3, 4)
+        case "trtllm":
+            return query.major == 10
+        case "trtllm_sm12":
+            return query.major in (10, 12)
+        case "trtllm_or_xqa":
+            return query.major in (10, 12) or query.sm == 90
+        case _:
+            return False
+
+
+def _combination(backend: Backend, query: Query) -> str:
+    match backend.combination:
+        case "sink_sm90" | "fa_mm_prefix" | "triton_fa":
+            return _flash_attn_combination(backend, query)
+        case "fi_nvfp4" if query.kv_dtype.startswith("nvfp4") and query.major in (8, 9, 12):
+            if query.head_size == 64:
+                return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
+            return "the sink prefill wrapper cannot read an NVFP4 KV cache" if query.sink else ""
+        case "nope_sm10" if query.kv_dtype == "fp8_ds_mla":
+            return "FLASHINFER_MLA_SPARSE SM10 does not support fp8_ds_mla kv-cache dtype"
+        case "nope" | "nope_sm10" if query.qk_nope not in backend.nope and (
+            query.qk_rope or backend.combination == "nope"
+        ):
+            return _nope_text(backend, query.qk_nope)
+        case "nope" | "nope_sm10" if backend.sparse and not query.topk:
+            return "FlashInfer MLA Sparse requires model with index_topk config"
+        case "tokenspeed" if (query.qk_nope, query.qk_rope, query.v_head) != (128, 64, 128):
+            return (
+                "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, qk_rope_head_dim=64, "
+                f"v_head_dim=128), got {(query.qk_nope, query.qk_rope, query.v_head)}"
+            )
+        case "topk_2048" if not _takes_kv_dtype(backend, query):
+            return "kv_cache_dtype not supported"
+        case "topk_2048" if not query.topk:
+            return "FLASHINFER_MLA_SPARSE_SM120 requires a model with index_topk config"
+        case "topk_2048" if query.topk != 2048:
+            return f"FLASHINFER_MLA_SPARSE_SM120 requires index_topk=2048; got {query.topk}"
+        case "fa_mla_sparse" if query.kv_dtype not in ("auto", "float16", "bfloat16"):
+            return "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
+        case "fa_mla_sparse" if query.major != 9:
+            return "FlashAttention MLA not supported on this device"
+        case "fa_mla_sparse" if query.dcp > 1:
+            return "FlashAttention MLA Sparse does not support DCP for now"
+        case "lora_512" if not query.sparse:
+            return "FLASHINFER_MLA_SPARSE_SM90 requires sparse MLA"
+        case "lora_512" if query.kv_lora != 512:
+            return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
+        case "flashmla_sparse" if (
+            query.head_size == 512 and 512 in backend.head_sizes and (query.major != 9 or query.qk_rope)
+        ):
+            return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
+        case "flashmla_sparse" if query.kv_dtype == "nvfp4_ds_mla" and query.major != 10:
+            return "FLASHMLA_SPARSE only supports the nvfp4_ds_mla kv-cache dtype on SM100 (Blackwell)"
+        case "fa_mla" if query.major != 9:
+            return "FlashAttention MLA not supported on this device"
+        case "flashmla" if not query.sparse and query.major != 9:
+            return "FlashMLA Dense is only supported on Hopper devices."
+        case "flashmla" if query.sparse and query.major not in (9, 10):
+            return f"FlashMLA Sparse is only supported on {query.attention.flashmla_devices} devices."
+        case _:
+            return ""
+
+
+def _nope_text(backend: Backend, got: int) -> str:
+    kernel = "FlashInfer MLA Sparse" if backend.sparse else "FlashInfer MLA"
+    wanted = f"in {list(backend.nope)}" if len(backend.nope) > 1 else f"== {backend.nope[0]}"
+    return f"{kernel} kernel requires qk_nope_head_dim {wanted}, but got {got}"
+
+
+def _fp8_text(query: Query) -> str:
+    if query.attention.fp8_hd512:
+        return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+    return "FP8 KV cache requires FA3 on SM90 or FA4 on SM100"
+
+
+def _flash_attn_combination(backend: Backend, query: Query) -> str:
+    mm_prefix = query.mm_prefix and backend.combination == "fa_mm_prefix"
+    if query.sink and query.sm < 90:
+        return "sink not supported on compute capability < 9.0"
+    if mm_prefix and is_quantized(query.kv_dtype) and query.sm == 90 and query.attention.fp8_hd512:
+        return "SM90 FP8 KV with mm_prefix requires Triton"
+    if backend.fp8 == "fa" and is_quantized(query.kv_dtype) and not fa_reads_fp8(query, query.head_size):
+        return _fp8_text(query)
+    version = fa_version(query, query.head_size, block_size=query.block_size)
+    if mm_prefix and version != 4:
+        return (
+            "mm_prefix (PrefixLM bidirectional attention) requires FlashAttention v4, which does not resolve for "
+            "this head_size"
+        )
+    if backend.combination == "triton_fa":
+        if is_quantized(query.kv_dtype) and not fa_reads_fp8(query, query.head_size):
+            return _fp8_text(query)
+        if version not in (3, 4):
+            return "causal route requires FlashAttention v3 or v4"
+    return ""

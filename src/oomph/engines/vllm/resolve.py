@@ -1,6 +1,6 @@
 """Flags, GPU and model -> the settings vLLM ends up with, or its refusal (EngineArgs.create_engine_config and after).
 
-Besides the Model's own fields these params are read, where a config.json has them (sources/params.py collects them):
+Besides the Model's own fields these params are read, where a config.json has them (sources/build.py collects them):
 `derived_max_len`, `max_len_key`, `model_max_length`, `rope_type`, `rope_factor`, `rope_original`,
 `original_max_position_embeddings` (context length); `is_mm_prefix_lm`, `use_bidirectional_attention`,
 `attn_logit_softcapping` (backend choice); `mm_item_tokens` (largest item of a prefix-LM);

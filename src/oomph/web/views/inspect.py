@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from oomph.inspection import Inspection
 from oomph.ir.roles import role_words
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.scale import percent
 from oomph.web.views.shared import section, soft, table, tiles
-from oomph.web.views.treemap import squarify
 
 _WIDTH, _HEIGHT = 100.0, 46.0  # the map's proportions; its height is _PIXELS on every screen
 _PIXELS = 340
@@ -137,3 +139,49 @@ def _layers(i: Inspection) -> Html | None:
     ]  # fmt: skip
     heads = ["kind", "#layers", "cache", "#per token", "#window", "#state per request"]
     return table(heads, rows, label="Layers")
+
+
+# A squarified treemap (Bruls, Huizing, van Wijk: "Squarified Treemaps", 2000): areas to scale, as square as can be.
+
+
+class Tile(NamedTuple):
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+def squarify(sizes: Sequence[float], width: float, height: float) -> list[Tile]:
+    """A tile for each size, in their order; the sizes must be positive and fall."""
+    total = sum(sizes)
+    if not total:
+        return []
+    areas = [size * width * height / total for size in sizes]
+    tiles: list[Tile] = []
+    left = top = 0.0
+    while areas:
+        side = min(width, height)
+        count = 1
+        while count < len(areas) and _worst(areas[: count + 1], side) <= _worst(areas[:count], side):
+            count += 1
+        row, areas = areas[:count], areas[count:]
+        depth = sum(row) / side if side else 0.0
+        at = 0.0
+        for area in row:
+            length = area / depth if depth else 0.0
+            upright = width >= height
+            tiles.append(Tile(left, top + at, depth, length) if upright else Tile(left + at, top, length, depth))
+            at += length
+        if width >= height:
+            left, width = left + depth, width - depth
+        else:
+            top, height = top + depth, height - depth
+    return tiles
+
+
+def _worst(row: Sequence[float], side: float) -> float:
+    """The most elongated tile of a row along a side."""
+    total = sum(row)
+    if not total or not side:
+        return float("inf")
+    return max(max(side * side * area / total**2, total**2 / (side * side * area)) for area in row if area)

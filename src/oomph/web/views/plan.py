@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 
 from oomph.commands import to_shell, without_secrets
 from oomph.engines.registry import engine_of
-from oomph.ir import STAGE_WORDS, Margin, Plan
+from oomph.ir import STAGE_WORDS, TERM_WORDS, Margin, Plan, Term
+from oomph.ir.roles import role_words
+from oomph.report.bars import alike
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style
-from oomph.report.text import activation_words, engine_line, verdict_line
+from oomph.report.text import KINDS, activation_words, engine_line, verdict_line
 from oomph.report.verdict_text import settling_words
 from oomph.units import gib, human
-from oomph.web.markup import Html, el
+from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import advice_parts
 from oomph.web.views.bars import memory_bars
-from oomph.web.views.ledger import ledger_parts, notes
 from oomph.web.views.scale import block, percent, picture, span, upright
-from oomph.web.views.shared import command_block, section, tiles
-from oomph.web.views.timeline import timeline
+from oomph.web.views.shared import command_block, details, section, soft, table, tiles
+from oomph.web.views.timeline import stage_words, timeline
 
 
 def plan_view(plan: Plan, extra: tuple[tuple[str, str], ...] = ()) -> Html:
@@ -119,3 +121,85 @@ def figures(plan: Plan) -> list[tuple[str, str]]:
     if "activation_peak" in first:
         rows.append((human(first["activation_peak"].bytes), f"activations, {activation_words(first)}"))
     return rows
+
+
+# The basis of each term, on demand: bytes, interval, where the figure comes from, and what it is made of.
+
+BASES = {
+    "exact": "follows from the engine's source to the byte",
+    "formula": "derived, with a small known error",
+    "measured": "a constant that was measured",
+    "assumed": "nobody knows it: the interval is wide",
+    "given": "observed, and pinned",
+}
+
+
+def ledger_parts(plan: Plan) -> Html:
+    return join(_cache(plan), _terms(plan), _settings(plan))
+
+
+def _terms(plan: Plan) -> Html:
+    legend = soft("Where a figure comes from: ", "; ".join(f"{name}: {words}" for name, words in BASES.items()), ".")
+    tables = []
+    for rank, count in alike(plan):
+        name = f"GPU {rank.rank}" + (f" to {rank.rank + count - 1}, each" if count > 1 else "")
+        rows = [row for term in rank.terms.values() for row in _rows(term)]
+        stages = [
+            (stage_words(stage.name), human(stage.resident_bytes), human(stage.peak_bytes), stage.note)
+            for stage in rank.stages
+        ]  # fmt: skip
+        tables.append(
+            details(
+                f"The basis of each term on {name}",
+                table(["term", "#size", "#bytes", "basis", "#interval", "from"], rows, label=f"Terms of {name}"),
+                table(["stage", "#stays", "#peak", "note"], stages, label=f"Stages of {name}"),
+                legend,
+            )
+        )
+    return join(*tables)
+
+
+class _Part(tuple[object, ...]):
+    cls = "inner"
+
+
+def _rows(term: Term) -> list[tuple[object, ...]]:
+    span = "" if term.low == term.bytes == term.high else f"{human(term.low)} to {human(term.high)}"
+    name = TERM_WORDS.get(term.name, term.name.replace("_", " "))
+    rows: list[tuple[object, ...]] = [(name, human(term.bytes), f"{term.bytes:,}", term.basis, span, term.why)]
+    if len(term.parts) > 1:
+        inside = sorted(term.parts.items(), key=lambda item: -abs(item[1]))
+        rows += [_Part((role_words(k), human(v), f"{v:,}", "", "", "")) for k, v in inside if v]
+    return rows
+
+
+def _cache(plan: Plan) -> Html | None:
+    kv = plan.kv
+    if kv is None or not kv.groups:
+        return None
+    same = Counter((group.kind, group.layers, group.block_size, group.page_bytes) for group in kv.groups)
+    rows = [
+        (KINDS.get(kind, kind.replace("_", " ")), f"{n * layers:,}", f"{n}", f"{block:,}", human(page))
+        for (kind, layers, block, page), n in same.items()
+    ]
+    unit = engine_of(plan.deployment).words.cache_unit
+    sentence = f"{kv.num_blocks:,} {unit} of {human(kv.bytes_per_block)}." if kv.num_blocks else ""
+    lines = el("pre", "\n".join(kv.log_lines), cls="log", tabindex=0) if kv.log_lines else None
+    heads = ["kind", "#layers", "#groups", "#tokens per block", "#page"]
+    return details(
+        "The KV cache", el("p", sentence), table(heads, rows, label="KV cache groups"),
+        join(el("p", f"What {engine_of(plan.deployment).title} will print:"), lines) if lines else None,
+    )  # fmt: skip
+
+
+def _settings(plan: Plan) -> Html | None:
+    plain = {k: v for k, v in plan.resolved.items() if isinstance(v, str | int | float | bool) and v != ""}
+    if not plain:
+        return None
+    rows = [(el("code", key), f"{value:,}" if type(value) is int else str(value)) for key, value in plain.items()]
+    return details("The settings that the engine ends up with", table(["setting", "value"], rows, label="Settings"))
+
+
+def notes(plan: Plan) -> Html | None:
+    lines = [*plan.warnings, *plan.assumptions]
+    return section("Notes", el("ul", [el("li", note) for note in lines], cls="notes")) if lines else None
