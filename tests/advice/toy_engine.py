@@ -14,9 +14,8 @@ from oomph.errors import OomphError
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.deployment import Deployment, Engine, Measured
 from oomph.ir.hardware import Device
-from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.ledger import Term
-from oomph.ir.plan import KvSummary, Plan, RankPlan
+from oomph.ir.plan import HostPart, HostPlan, KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGES, Margin, Stage, StageName, Verdict
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB

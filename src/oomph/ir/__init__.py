@@ -3,7 +3,6 @@
 from oomph.ir.advice import Advice, Change, Effect, Judged, Lever
 from oomph.ir.deployment import Deployment, Engine, Measured, Usage
 from oomph.ir.hardware import MOST_GPUS, Device, GpuList, SystemMemory, Vendor
-from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.ledger import TERM_WORDS, Basis, Term, term
 from oomph.ir.model import (
     Attention,
@@ -31,7 +30,7 @@ from oomph.ir.model import (
     Tower,
     Vocab,
 )
-from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
+from oomph.ir.plan import HostPart, HostPlan, KvGroup, KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGE_WORDS, STAGES, Margin, Outcome, Stage, StageName, Verdict
 
 __all__ = (

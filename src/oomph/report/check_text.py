@@ -12,8 +12,8 @@ from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS
 from oomph.report.contract import SCHEMA
 from oomph.report.plan_json import plan_json
+from oomph.report.plan_lines import close_words, short_words
 from oomph.report.terminal import Style, clean, columns, length, wrap
-from oomph.report.verdict_text import close_words, short_words
 from oomph.units import gib
 
 # the outcome as a word of the table, and as it is counted in the first line

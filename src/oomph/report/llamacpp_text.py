@@ -8,11 +8,8 @@ from oomph.engines.registry import engine_of
 from oomph.ir import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
-from oomph.report.host_text import host_lines
-from oomph.report.ledger_text import ledger
-from oomph.report.plan_lines import gpus_line, notes
+from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes
 from oomph.report.terminal import Style, clean, columns, folded, title
-from oomph.report.verdict_text import headline
 from oomph.units import MIB, gib, human
 
 

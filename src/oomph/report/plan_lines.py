@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from oomph.ir import Device, Plan
-from oomph.report.terminal import Style, clean
-from oomph.units import gib
+from oomph.ir import STAGE_WORDS, TERM_WORDS, Device, HostPart, HostPlan, Margin, Plan, StageName, Verdict
+from oomph.report.bars import alike
+from oomph.report.terminal import INDENT, Style, clean, wrap
+from oomph.units import gib, human
 
 
 def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
@@ -25,3 +26,142 @@ def gpus_line(gpus: tuple[Device, ...]) -> str:
     line = " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
     nodes = len({g.node for g in gpus})
     return f"{line} on {nodes} nodes" if nodes > 1 else line
+
+
+# The host's memory as lines of a report.
+
+
+def host_lines(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
+    host = plan.host
+    if host is None:
+        return []
+    lines = [f"  {style.bold('Host')}     {_shared(plan, host) if _is_shared(host) else _own(host)}"]
+    lines += [f"{' ' * INDENT}{_later(part)}" for part in host.later]
+    if everything:
+        lines += [f"{' ' * INDENT}{_part(part)}" for part in (*host.parts, *host.later)]
+    return lines
+
+
+def _is_shared(host: HostPlan) -> bool:
+    return host.ram_from == "shared with the GPU"
+
+
+def _own(host: HostPlan) -> str:
+    """ "14.0 GiB of 64.0 GiB (--ram): processes 9.00 GiB, KV cache in host memory 64.0 GiB"."""
+    largest = sorted((part for part in host.parts if not part.reclaimable), key=lambda part: -part.bytes)
+    names = ", ".join(f"{part.name} {human(part.bytes)}" for part in largest[:4])
+    of = f" of the {gib(host.available_bytes)} there are ({host.ram_from})" if host.ram_bytes else " of host memory"
+    shm = f"; /dev/shm {human(host.shm_bytes)}" if host.shm_bytes else ""
+    return f"{gib(host.need_bytes)}{of}: {names}{shm}"
+
+
+def _shared(plan: Plan, host: HostPlan) -> str:
+    system = plan.deployment.gpus[0].system
+    assert system is not None
+    about = "about " if system.is_assumed else ""
+    peak = max(stage.peak_bytes for stage in plan.ranks[0].stages) - plan.deployment.gpus[0].used_bytes
+    return (
+        f"CPU and GPU share {gib(host.ram_bytes)}: {about}{gib(system.used_bytes)} is the system's, {gib(peak)} this "
+        f"engine's at its peak"
+    )
+
+
+def _later(part: HostPart) -> str:
+    return f"{part.name} takes {gib(part.bytes)} more ({gib(part.low)} to {gib(part.high)}) {part.why}"
+
+
+def _part(part: HostPart) -> str:
+    span = "" if part.low == part.high else f" ({gib(part.low)} to {gib(part.high)})"
+    return f"{human(part.bytes)}{span} {part.name}: {part.why}"
+
+
+# The whole ledger of a plan: every term with its parts, its basis and its interval, and the stages.
+
+
+def ledger(plan: Plan, style: Style, width: int) -> list[str]:
+    lines = ["", f"  {style.bold('Ledger')}"]
+    kernels = plan.resolved.get("expert_kernels", [])
+    if kernels:
+        lines.append(f"  The experts run with vLLM's {' and '.join(kernels)} kernel{'s' if len(kernels) > 1 else ''}.")
+    for rank, count in alike(plan):
+        name = f"GPU {rank.rank}" + (f"-{rank.rank + count - 1}, each" if count > 1 else "")
+        lines.append(f"  {name}: {rank.gpu}, {rank.total_bytes:,} bytes; the budget is {rank.requested_bytes:,}")
+        for term in rank.terms.values():
+            span = "" if term.low == term.bytes == term.high else f"  {human(term.low)} to {human(term.high)}"
+            lines.append(f"    {term.name:<18}{term.bytes:>18,}  {style.dim(term.basis)}{span}")
+            if term.why:
+                lines.append(style.dim(f"      {term.why}"))
+            if len(term.parts) > 1:
+                parts = sorted(term.parts.items(), key=lambda part: -abs(part[1]))
+                lines += [f"      {name:<24}{size:>16,}" for name, size in parts if size]
+        lines += ["", f"    {'stage':<20}{'resident':>12}{'peak':>12}"]
+        for stage in rank.stages:
+            start = f"    {stage.name:<20}{human(stage.resident_bytes):>12}{human(stage.peak_bytes):>12}"
+            lines += wrap(style.dim(stage.note), width, start + "  ", " " * 50) if stage.note else [start]
+        lines.append("")
+    return lines
+
+
+# The first line of a report: what will happen, by how much, and how sure that is.
+
+
+def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: str) -> str:
+    """`runs` is said of a plan that starts; `detail` follows the stage at which one dies; `title` is the engine's."""
+    verdict = plan.verdict
+    if verdict.stage == "other":
+        reason = clean(shortened(verdict.message))
+        return style.bad("WILL NOT START") + f"   {title} refuses {STAGE_WORDS['other'][1]}: {reason}"
+    if verdict.outcome == "close":
+        return style.paint("TOO CLOSE TO CALL", "1;33") + f"   {close_words(verdict)}"
+    if verdict.outcome == "at_risk":
+        return style.paint("STARTS, AT RISK", "1;33") + f"   {verdict.risk}; {runs}"
+    if verdict.fits:
+        return style.good("FITS") + f"   {runs}"
+    if verdict.stage == "host_ram":
+        return style.bad("WILL NOT START") + f"   the host runs out of memory: {gib(verdict.short_bytes)} short"
+    where = STAGE_WORDS[verdict.stage or "other"][1] + detail
+    return style.bad("WILL NOT START") + f"   out of memory {where}: {short_words(plan)}"
+
+
+def shortened(message: str, room: int = 320) -> str:
+    """An engine that lists all that it knows goes on for a screen; the JSON has all of it."""
+    line = " ".join(message.split())
+    return line if len(line) <= room else line[: room - 4].rsplit(" ", 1)[0] + " ..."
+
+
+def short_words(plan: Plan) -> str:
+    verdict = plan.verdict
+    alike = len({(rank.gpu, rank.used_by_others_bytes, rank.verdict.short_bytes) for rank in plan.ranks}) == 1
+    where = "" if len(plan.ranks) < 2 else " on each GPU" if alike else f" on GPU {verdict.rank}"
+    return f"{gib(verdict.short_bytes)} short{where}"
+
+
+def close_words(verdict: Verdict) -> str:
+    """ "0.10 GiB of room at the KV cache check, give or take 0.40"."""
+    margin = verdict.margin or Margin(0, 0, 0)
+    stage: StageName = verdict.stage or verdict.first_to_break or "other"  # type: ignore[assignment]
+    if verdict.sure:
+        low, wanted = gib(max(0, margin.low)), gib(verdict.asked_bytes)
+        return f"{gib(margin.expected)} of room {STAGE_WORDS[stage][1]}, {low} at worst; {wanted} was asked for"
+    if stage == "host_ram" and margin.expected < 0:
+        return f"the host is {gib(-margin.expected)} short, give or take {gib((margin.high - margin.low) / 2)}"
+    room = f"{gib(margin.expected)} of room" if margin.expected >= 0 else f"{gib(-margin.expected)} short"
+    return f"{room} {STAGE_WORDS[stage][1]}, give or take {gib((margin.high - margin.low) / 2)}"
+
+
+def settling_words(verdict: Verdict) -> str:
+    """What would settle a close call."""
+    if verdict.sure or not verdict.deciding_term:
+        return ""
+    term = verdict.deciding_term
+    decides = f"The {TERM_WORDS.get(term, term)} decides: it is known to {_spread(verdict)} only."
+    if term == "host":
+        return f"{decides} `free -h` while such a server runs settles it."
+    if term == "system":
+        return f'{decides} `free -h` on the idle machine settles it: --gpu "... used SIZE".'
+    return f"{decides} The log of one start on such a machine settles it (--given available_kv=SIZE)."
+
+
+def _spread(verdict: Verdict) -> str:
+    margin = verdict.margin or Margin(0, 0, 0)
+    return f"about {gib((margin.high - margin.low) / 2)}"

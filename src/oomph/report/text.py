@@ -9,11 +9,8 @@ from oomph.ir import Plan, Term
 from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
-from oomph.report.host_text import host_lines
-from oomph.report.ledger_text import ledger
-from oomph.report.plan_lines import gpus_line, notes
+from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, settling_words
 from oomph.report.terminal import Style, clean, columns, folded, title
-from oomph.report.verdict_text import headline, settling_words
 from oomph.units import gib, human
 
 __all__ = ["Style", "folded", "gpus_line", "render", "verdict_line"]

@@ -17,7 +17,7 @@ from oomph.ir import Quantization, Scheme
 from oomph.sources.patterns import Allowance, Pattern, contains_any
 from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, table_of
 
-# Scheme.format of what not every release reads (facts/vllm/readings.py)
+# Scheme.format of what not every release reads (facts/vllm/weights.py)
 EXPERTS_MADE_ANEW = "ModelOpt experts in an FP8 checkpoint"
 
 

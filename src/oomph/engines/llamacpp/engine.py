@@ -29,7 +29,7 @@ class GgufEngine(EngineProtocol):
         return host_plan(plan)
 
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.llamacpp.reasons import reasons
+        from oomph.engines.llamacpp.levers import reasons
 
         return reasons(plan)
 

@@ -10,7 +10,7 @@ from oomph.engines.llamacpp.command import model_of
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.ir import Change, Lever, Plan, RankPlan
 from oomph.ir.advice import Kind
-from oomph.units import MIB
+from oomph.units import MIB, gib
 
 _SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))
 _SMALLER = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XS")
@@ -192,3 +192,17 @@ def host_levers(plan: Plan) -> Iterator[Lever]:
     if host.later and flags.get("cache_ram") != 0:
         cost = "prompts of earlier requests are read again"
         yield Lever("cache_ram", (Change("cache_ram", "--cache-ram 0", flags={"cache_ram": 0}, cost=cost, rank=1),))
+
+
+# Why a llama.cpp or Ollama plan dies: what of the GPU's memory is taken by what.
+
+
+def reasons(plan: Plan) -> tuple[str, ...]:
+    if plan.verdict.outcome == "fits" or not plan.ranks:
+        return ()
+    rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
+    terms = {name: term.bytes for name, term in rank.terms.items()}
+    cache = terms["kv_cache"] + terms["state"]
+    parts = f"weights {gib(terms['weights'])}, cache {gib(cache)}, compute {gib(terms['compute'])}"
+    taken = rank.used_by_others_bytes + sum(terms.values())
+    return (f"{parts} and the driver's share need {gib(taken)} of the GPU's {gib(rank.total_bytes)}.",)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.settings import Settings
-from oomph.facts.sglang import buffers as facts, outside
+from oomph.facts.sglang import memory as facts, outside
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Model
 from oomph.units import MIB, cdiv, power_of_two

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.settings import Settings
-from oomph.facts.dtypes import nbytes
+from oomph.errors import CannotPlan
+from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.sglang.facts import Facts
-from oomph.ir import Attention, Layer, Model
+from oomph.ir import Attention, Layer, Model, State
 
 _INDEX_BLOCK = 128  # DSATokenToKVPool.quant_block_size: index keys with a float32 scale for each block
 _SCALED_BLOCK = 32  # mxfp8
@@ -106,3 +107,39 @@ def _with_drafts(cells: Cells, settings: Settings) -> Cells:
     per_index = cells.index // cells.full_layers
     drafts = own * settings.draft_layers // cells.full_layers + per_index * settings.draft_layers
     return replace(cells, full=cells.full + drafts)
+
+
+# The bytes of one request's recurrent state on one rank (configs/mamba_utils.py, 0.5.23).
+
+_CONVOLUTION = "BF16"  # SGLANG_MAMBA_CONV_DTYPE
+_DEFAULT = "F32"
+
+
+def state_bytes(state: State, ranks: int, wanted: str) -> int:
+    """One layer's slot. `wanted`: --mamba-ssm-dtype; else the config's, else float32."""
+    convolution, recurrent = _elements(state, ranks)
+    dtype = TORCH.get(wanted, "") or state.dtype or _DEFAULT
+    return nbytes(_CONVOLUTION, convolution) + nbytes(dtype, recurrent)
+
+
+def _elements(state: State, ranks: int) -> tuple[int, int]:
+    window = state.conv_kernel - 1
+    if state.kind in ("mamba2", "gdn"):
+        # Mamba2StateShape.create: groups that do not divide are extended so that every rank has its heads' groups
+        gdn = state.kind == "gdn"
+        inner = state.num_heads * state.head_dim if gdn else state.intermediate
+        width = state.key_dim if gdn else state.state_size
+        groups = state.groups if state.groups % ranks == 0 else ranks
+        convolution = (inner + 2 * groups * width) // ranks * window
+        return convolution, state.num_heads // ranks * state.head_dim * width
+    if state.kind == "kda":
+        projection = state.num_heads * state.head_dim // ranks
+        keys = (state.groups or state.num_heads) * (state.key_dim or state.head_dim) // ranks
+        return window * (projection + 2 * keys), state.num_heads // ranks * state.head_dim**2
+    if state.kind == "short_conv":  # configs/lfm2.py: no recurrent part
+        return state.intermediate // ranks * window, 0
+    if state.kind == "mamba1":
+        return state.intermediate // ranks * window, state.intermediate // ranks * state.state_size
+    if state.kind == "linear_attention":  # configs/bailing_hybrid.py
+        return 0, state.num_heads // ranks * state.head_dim**2
+    raise CannotPlan(f"the size of SGLang's state for {state.kind} layers is not known")

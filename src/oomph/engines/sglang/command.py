@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.commands.call import UNSET, Call, finite, program
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
@@ -209,3 +211,29 @@ def to_words(deployment: Deployment) -> list[str]:
         else:
             words += [name, f"{value:g}" if isinstance(value, float) else str(value)]
     return words
+
+
+# The same command under another release: flags that it lacks are left out, those that it renamed are renamed.
+
+# fields that went by another name (0.5.14 gave each kind of graph its own flags)
+_RENAMED = {
+    "cuda_graph_max_bs": "cuda_graph_max_bs_decode",
+    "cuda_graph_bs": "cuda_graph_bs_decode",
+    "mamba_scheduler_strategy": "mamba_radix_cache_strategy",
+}
+
+
+def at_release(deployment: Deployment, options: Options) -> tuple[Deployment, tuple[str, ...]]:
+    known = options.by_field
+    back = {new: old for old, new in _RENAMED.items()}
+    flags: dict[str, Any] = {}
+    sentences = []
+    for field, value in deployment.flags.items():
+        name = field if field in known else _RENAMED.get(field, back.get(field, ""))
+        if name in known:
+            flags[name] = value
+        else:
+            spelled = options_of(deployment.engine.version).option(field) or f"--{field.replace('_', '-')}"
+            sentences.append(f"SGLang {options.release} has no {spelled}: left out")
+    moved = replace(deployment, flags=flags, engine=replace(deployment.engine, version=options.release))
+    return moved, tuple(sentences)

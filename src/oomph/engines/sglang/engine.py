@@ -80,7 +80,7 @@ class SgLang(EngineProtocol):
         return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-        from oomph.engines.sglang.releases import at_release
+        from oomph.engines.sglang.command import at_release
         from oomph.facts.sglang.flags import options_of
 
         return at_release(deployment, options_of(version))

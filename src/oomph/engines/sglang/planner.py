@@ -13,8 +13,7 @@ from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
-from oomph.engines.sglang.running import decoding_without_graph
-from oomph.engines.sglang.safe_fraction import safe_fraction
+from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_fraction
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Rank, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of

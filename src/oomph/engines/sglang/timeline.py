@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
-from oomph.engines.sglang.running import EAGER_DECODING, Decoding
+from oomph.engines.sglang.safe_fraction import EAGER_DECODING, Decoding
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Rank, Terms
 from oomph.facts.sglang.outside import after_load

@@ -114,7 +114,7 @@ class TensorRtLlm(EngineProtocol):
         return levers(plan, model or load_once(plan.deployment.model))
 
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.trtllm.reasons import reasons
+        from oomph.engines.trtllm.levers import reasons
 
         return reasons(plan)
 

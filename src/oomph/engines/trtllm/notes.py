@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.engines.trtllm.temporary import made_large_by
+from oomph.engines.trtllm.pool import made_large_by
 from oomph.engines.trtllm.timeline import RankState
 from oomph.ir import Attention, Deployment, Model
 from oomph.units import gib

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from oomph.engines.trtllm.cells import Cells, cells_of, with_draft
 from oomph.engines.trtllm.notes import assumptions, warnings
-from oomph.engines.trtllm.pool import Pool, kv_budget, size_pool
+from oomph.engines.trtllm.pool import Pool, clamped_blocks, kv_budget, made_large_by, size_pool, temporary_blocks
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.trtllm.temporary import clamped_blocks, made_large_by, temporary_blocks
 from oomph.engines.trtllm.terms import Rank, rank_terms
 from oomph.engines.trtllm.timeline import RankState, components, request_bytes, stages, verdict_of
 from oomph.facts.trtllm.facts import Facts, at as facts_at

@@ -15,8 +15,8 @@ from oomph.engines.vllm.shard import experts_share, in_features, linear_ranks, l
 from oomph.engines.vllm.weights import Build, Created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
-from oomph.facts.vllm.load import Loading
 from oomph.facts.vllm.repack import Case, Repacking
+from oomph.facts.vllm.weights import Loading
 from oomph.ir import Experts, Linear, Vocab
 
 
@@ -35,7 +35,7 @@ class Setting(Struct, frozen=True):
     buffers: Buffers = ()  # engines/vllm/model_buffers.py
     lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
     offload: Offload = Offload()
-    online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights are quantised while loading (facts/vllm/load.py)
+    online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights quantised while loading (facts/vllm/weights.py)
     file_bytes: int = 0  # a whole weight file comes to the GPU while loading
 
 

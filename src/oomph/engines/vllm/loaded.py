@@ -25,8 +25,8 @@ from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import FASTSAFETENSORS_FILE
 from oomph.facts.vllm.running import is_eagle_head
+from oomph.facts.vllm.weights import FASTSAFETENSORS_FILE
 from oomph.ir import Attention, Basis, Device, Linear, Model, Rope, Vocab
 from oomph.units import round_up
 

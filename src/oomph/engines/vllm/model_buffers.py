@@ -13,7 +13,7 @@ from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import Loading
+from oomph.facts.vllm.weights import Loading
 from oomph.ir import Attention, Experts, Layer, Model
 from oomph.units import round_up
 

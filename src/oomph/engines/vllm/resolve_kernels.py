@@ -13,8 +13,7 @@ from msgspec import Struct
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.traits import Traits
-from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, LinearKernels
-from oomph.facts.vllm.linear_backends import PACKED
+from oomph.facts.vllm.linear_backends import CAPABILITY, CUT_GROUP, PACKED, LinearKernels
 from oomph.ir import Linear, Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K

@@ -8,13 +8,11 @@ from oomph.facts import changes
 from oomph.facts.changes import group
 from oomph.facts.sglang.architectures import Architectures
 from oomph.facts.sglang.attention import Kernels
-from oomph.facts.sglang.buffers import Buffers
 from oomph.facts.sglang.drafts import Drafts
 from oomph.facts.sglang.graphs import PrefillGraphs
-from oomph.facts.sglang.memory import Memory
+from oomph.facts.sglang.memory import Buffers, Memory, Pools
 from oomph.facts.sglang.models import Models
 from oomph.facts.sglang.parsers import Parsers
-from oomph.facts.sglang.pools import Pools
 from oomph.facts.sglang.versions import nearest, parse
 from oomph.facts.sglang.weights import Weights
 

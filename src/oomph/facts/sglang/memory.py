@@ -106,3 +106,69 @@ def decode_sizes(facts: Memory, largest: int, *, drafts: bool, padding: bool) ->
         sizes = (1, 2, 4, 8, 12, *range(16, 257, 8), *range(272, 512, 16), *range(512, largest + 1, 32))
     sizes = tuple(size for size in sizes if size <= largest)
     return (*sizes, largest) if facts.largest_graph_listed and largest not in sizes else sizes
+
+
+# Buffers of a fixed size that SGLang makes beside its pools, and the releases that changed them.
+#
+# Read from the releases 0.5.7 to 0.5.23. `mem_fraction_static` counts none of them.
+
+REQUEST_SLOT = 4  # mem_cache/memory_pool.py ReqToTokenPool: where each token of a request lies, int32
+SPARE_TOKENS = 4  # mem_cache/kv_cache_configurator.py extra_max_context_len, and the drafts of a step
+
+# cuda_graph_buffer_registry.py build_decode_registry: input_ids, positions, out_cache_loc and three rows of
+# mrope_positions, int64 each
+INPUT_BYTES = 6 * 8
+LOGIT_BYTES = 4  # graph_shared_output.py: float32
+
+KV_SPLITS = 8  # --triton-attention-num-kv-splits
+LATENT_BLOCK = 32  # triton_backend.py _MLA_DECODE_MIN_BLOCK_KV
+FLASHINFER_INT_WORKSPACE = 8 << 20  # flashinfer/decode.py: every wrapper's own; one wrapper for each decode graph
+
+
+class Buffers(Facts):
+    # model_executor/runner/eager_runner.py: input buffers for as many tokens as the pool has
+    inputs_for_every_token = since("0.5.14")
+    # triton_backend.py:73 _mla_decode_kv_splits_cap: latent attention splits by the card's multiprocessors
+    latent_splits = since("0.5.12")
+    # cuda_graph_setup.py: prefill graphs that nobody asked for are left out where less GiB are free
+    least_free_for_prefill = changes(0.0, ("0.5.16", 4.0), ("0.5.18", 0.0))
+
+
+# How SGLang divides what the weights leave: one pool, two with sliding windows, states, DeepSeek-V4's own.
+#
+# Origins: `model_executor/model_runner_kv_cache_mixin.py` (to 0.5.15), `mem_cache/kv_cache_configurator.py` and
+# `model_executor/pool_configurator.py` (0.5.16 on; the second from 0.5.11).
+
+
+class Pools(Facts):
+    window_pools = changes("tokens per layer", ("0.5.11", "cell"))
+    window_ratio = changes(0.8)  # --swa-full-tokens-ratio
+    window_from_requests = since("0.5.14")  # SWAChunkCapPoolConfigurator: no radix cache and --max-running-requests
+    window_checked = since("0.5.16")  # validate_swa_pool_size
+    eviction_interval = changes(128)  # SGLANG_SWA_EVICTION_INTERVAL
+
+    state_ratio = changes(0.9)  # --mamba-full-memory-ratio
+    spare_state = since("0.5.17")  # the pool's padding slot is counted
+    states_checked = since("0.5.13")
+    states_per_stage = since("0.5.17")  # only the largest stage's layers are charged under pipeline parallelism
+    states_per_request = changes(3)  # MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO
+    always_spare = changes(True, ("0.5.9", False))  # two more per request, whatever the strategy
+    states_from_requests = changes("512", ("0.5.10", "ratio"))  # without a radix cache and --max-running-requests
+    strategy_by_model = since("0.5.14")
+
+    fewest_requests = changes(2048)
+    most_requests = changes(4096)
+    half_the_tokens = since("0.5.10")  # no more requests than half the tokens
+    asked_requests_bounded = changes("estimate", ("0.5.13", "half the tokens"))
+    at_least_one_request = since("0.5.17")
+
+    budget_checked = since("0.5.14")  # "Loaded weights leave no GPU memory ..."
+    kv_dtype_beside = since("0.5.16")  # ModelOpt's mixed checkpoints: the KV dtype of hf_quant_config.json
+    packed_sparse = since("0.5.9")  # sparse latent attention in FP8 has scales beside it (656 bytes a token and layer)
+    shared_index_elided = since("0.5.18")  # layers that use another layer's choice keep no index keys
+    v4_pages_padded = since("0.5.21")  # and the states of ratio 4 follow the page, not the window
+    v4_rings_by_request = since("0.5.15")  # the states of ratio 128 follow the requests, not the window pool
+    v4_requests = changes(256)  # deepseek_v4_hook.py: max_running_requests where nobody says it
+    v4_ratio = changes(0.1)
+    v4_cache_dtypes = changes(frozenset(("fp8_e4m3",)), ("0.5.14", frozenset(("fp8_e4m3", "bfloat16"))))
+    v4_page = changes(256)

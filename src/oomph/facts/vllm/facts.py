@@ -9,30 +9,26 @@ from oomph.facts.changes import group
 from oomph.facts.vllm.activation import Profile
 from oomph.facts.vllm.attention import AttentionFacts
 from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, DeepseekV4, LayerCaches, States
-from oomph.facts.vllm.command_line import CommandLine
+from oomph.facts.vllm.command_line import CommandLine, Texts
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import ExpertKernels
 from oomph.facts.vllm.flag_checks import FlagChecks
 from oomph.facts.vllm.flag_values import Values
 from oomph.facts.vllm.host import Queues
-from oomph.facts.vllm.kernels import LinearKernels
 from oomph.facts.vllm.known import Support
 from oomph.facts.vllm.kv import KvRules
-from oomph.facts.vllm.linear_backends import LinearBackends
-from oomph.facts.vllm.load import Loading
+from oomph.facts.vllm.linear_backends import LinearBackends, LinearKernels
 from oomph.facts.vllm.lora import LoraFacts
 from oomph.facts.vllm.outside import Budget, Outside
-from oomph.facts.vllm.readings import Readings
 from oomph.facts.vllm.refusals import Refusals
 from oomph.facts.vllm.repack import Repacking
 from oomph.facts.vllm.running import AsyncScheduling, Capture, HybridManager, Limits, Runner
 from oomph.facts.vllm.scheduler import SchedulerRules
 from oomph.facts.vllm.serving import AfterStart
 from oomph.facts.vllm.structure import Structure
-from oomph.facts.vllm.texts import Texts
 from oomph.facts.vllm.vendors import Estimates
 from oomph.facts.vllm.versions import parse
-from oomph.facts.vllm.weights import WeightFacts
+from oomph.facts.vllm.weights import Loading, Readings, WeightFacts
 
 
 class Facts(changes.Facts):

@@ -9,7 +9,7 @@ from oomph.report.bars import alike, sizes
 from oomph.report.parts import PART_TERMS, PARTS
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
-from oomph.web.views.scale import block, percent, picture, span, upright
+from oomph.web.views.shared import block, percent, picture, span, upright
 
 _LABEL_SHARE = 0.2  # of the width: less has no room for its name on a phone
 _TOP, _HEIGHT = 4, 34

@@ -9,9 +9,8 @@ from oomph.search.cards import Card, Cards
 from oomph.simulate.speed import worst_error
 from oomph.units import GIB, gib
 from oomph.web.markup import Html, el
-from oomph.web.views.scale import block, picture
 from oomph.web.views.scatter import Dot, doublings, scatter
-from oomph.web.views.shared import apply_button, section, soft, table
+from oomph.web.views.shared import apply_button, block, picture, section, soft, table
 
 _NOTE = (
     "Each row was planned, with a margin for what is not certain. Spare: on the fullest GPU at the worst. Users: of "

@@ -8,8 +8,7 @@ from oomph.compare import Comparison, Row
 from oomph.engines.registry import engine_named
 from oomph.units import gib
 from oomph.web.markup import Html, el
-from oomph.web.views.scale import block, picture
-from oomph.web.views.shared import apply_button, section, soft, table
+from oomph.web.views.shared import apply_button, block, picture, section, soft, table
 
 
 def compare_view(answer: Comparison) -> Html:

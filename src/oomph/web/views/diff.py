@@ -13,8 +13,7 @@ from oomph.units import MIB, human
 from oomph.web.markup import Html, el
 from oomph.web.views.advice import OUTCOMES
 from oomph.web.views.bars import memory_bars
-from oomph.web.views.scale import block, picture
-from oomph.web.views.shared import section, soft, table
+from oomph.web.views.shared import block, picture, section, soft, table
 
 
 def diff_view(answer: Diff) -> Html:

@@ -14,9 +14,7 @@ from oomph.report.explain_text import STAGE_WORDS
 from oomph.units import GIB, gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import after_words, apply_change
-from oomph.web.views.scale import block, picture
-from oomph.web.views.shared import apply_button, command_block, details, section, soft
-from oomph.web.views.timeline import stage_words
+from oomph.web.views.shared import apply_button, block, command_block, details, picture, section, soft, stage_words
 
 AROUND = 2  # lines of the log that are shown on both sides of one that says something
 _MOST = 8

@@ -9,8 +9,7 @@ from oomph.inspection import Inspection
 from oomph.ir.roles import role_words
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
-from oomph.web.views.scale import percent
-from oomph.web.views.shared import section, soft, table, tiles
+from oomph.web.views.shared import percent, section, soft, table, tiles
 
 _WIDTH, _HEIGHT = 100.0, 46.0  # the map's proportions; its height is _PIXELS on every screen
 _PIXELS = 340

@@ -10,17 +10,28 @@ from oomph.engines.registry import engine_of
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Margin, Plan, Term
 from oomph.ir.roles import role_words
 from oomph.report.bars import alike
-from oomph.report.plan_lines import gpus_line
+from oomph.report.plan_lines import gpus_line, settling_words
 from oomph.report.terminal import Style
 from oomph.report.text import KINDS, activation_words, engine_line, verdict_line
-from oomph.report.verdict_text import settling_words
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import advice_parts
 from oomph.web.views.bars import memory_bars
-from oomph.web.views.scale import block, percent, picture, span, upright
-from oomph.web.views.shared import command_block, details, section, soft, table, tiles
-from oomph.web.views.timeline import stage_words, timeline
+from oomph.web.views.shared import (
+    block,
+    command_block,
+    details,
+    percent,
+    picture,
+    section,
+    soft,
+    span,
+    stage_words,
+    table,
+    tiles,
+    timeline,
+    upright,
+)
 
 
 def plan_view(plan: Plan, extra: tuple[tuple[str, str], ...] = ()) -> Html:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oomph.web.markup import Html, el
-from oomph.web.views.scale import percent
+from oomph.web.views.shared import percent
 
 _HEIGHT, _BASE, _LEFT = 280, 240, 0.09
 
