@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from oomph.commands import files
 from oomph.commands.call import Around
 from oomph.commands.deployments import (
     Entry,
@@ -30,7 +29,7 @@ from oomph.errors import OomphError
 from oomph.ir import Deployment, Engine
 
 __all__ = [
-    "Entry", "detect", "distinct", "parse_command", "parse_file", "parse_text", "read_deployments", "to_command",
+    "Entry", "detect", "distinct", "parse_command", "parse_text", "read_deployments", "to_command",
     "to_shell", "without_secrets",
 ]  # fmt: skip
 
@@ -57,13 +56,6 @@ def parse_command(
     words = [word.replace("\0", "") for word in argv]
     entries = read_deployments(words, environment=environment, engine=engine, outside=outside)
     return only_one(entries, place(words))
-
-
-def parse_file(
-    path: str, *, environment: Mapping[str, str] | None = None, engine: Engine | str | None = None
-) -> dict[str, Deployment]:
-    """name of the service, container or line -> deployment."""
-    return parse_text(files.read(path), name=path, environment=environment, engine=engine)
 
 
 def parse_text(

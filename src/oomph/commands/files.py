@@ -72,47 +72,37 @@ def unit_script(text: str) -> str:
     return "\n".join(f"export {rest}" if key == "Environment" else rest.lstrip("-@:+!") for key, rest in lines)
 
 
+# How files are called.
+_NAMES: tuple[tuple[Sort, str], ...] = (
+    ("notebook", r"(?s).*\.ipynb\Z"),
+    ("python", r"(?s).*\.py\Z"),
+    ("unit", r"(?s).*\.service\Z"),
+    ("shell", r"(?s).*\.(?:sh|bash|zsh|bat|cmd|ps1|sbatch|slurm)\Z"),
+    ("makefile", r"(?:GNU)?[Mm]akefile|\.?[Jj]ustfile|.*\.(?:mk|just)$"),
+    ("dockerfile", r"(?:Docker|Container)file|.*\.[Dd]ockerfile$"),
+)
+# What texts are that hold all of these, the more telling first.
+_SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
+    ("notebook", (r"\A\s*\{", r'"cells"\s*:\s*\[')),
+    ("kubernetes", (r"\A\s*\{", '"apiVersion"', '"kind"')),
+    ("markdown", (r"^[ \t]*(```|~~~)",)),
+    ("shell", (r"<<-?\s*['\"]?\w+['\"]?",)),  # a script that writes a manifest
+    ("kubernetes", (r"^[ -]*kind:\s*\S", r"^[ -]*apiVersion:\s*\S")),
+    ("kubernetes", (r"^[ -]*containers:\s*$",)),
+    ("compose", (r"^services:\s*(?:#.*)?$",)),
+    ("yaml", (r"^(?:run:\s*[|>]|servingEngineSpec:)",)),
+    ("unit", (r"^ExecStart=",)),
+    ("dockerfile", (r"^FROM[ \t]+\S", r"^(?:ENTRYPOINT|CMD)\b")),
+)
+
+
 def sort_of(text: str, name: str = "") -> Sort:
     """What a text is, by its name's ending and by its first telling lines."""
-    if sort := _by_name(os.path.basename(name)):
-        return sort
-    start = text.lstrip()[:1]
-    if start == "{" and re.search(r'"cells"\s*:\s*\[', text):
-        return "notebook"
-    if start == "{" and '"apiVersion"' in text and '"kind"' in text:
-        return "kubernetes"
-    if re.search(r"^[ \t]*(```|~~~)", text, re.MULTILINE):
-        return "markdown"
-    if re.search(r"<<-?\s*['\"]?\w+['\"]?", text):  # a script that writes a manifest
-        return "shell"
-    if all(re.search(rf"^[ -]*{key}:\s*\S", text, re.MULTILINE) for key in ("kind", "apiVersion")):
-        return "kubernetes"
-    if re.search(r"^[ -]*containers:\s*$", text, re.MULTILINE):
-        return "kubernetes"
-    if re.search(r"^services:\s*(?:#.*)?$", text, re.MULTILINE):
-        return "compose"
-    if name.endswith((".yaml", ".yml", ".tpl")) or re.search(r"^(?:run:\s*[|>]|servingEngineSpec:)", text, re.M):
-        return "yaml"
-    if re.search(r"^ExecStart=", text, re.MULTILINE):
-        return "unit"
-    if re.search(r"^FROM[ \t]+\S", text, re.MULTILINE) and re.search(r"^(?:ENTRYPOINT|CMD)\b", text, re.MULTILINE):
-        return "dockerfile"
-    if _PYTHON.search(text):
-        return "python"
-    return "shell"
-
-
-def _by_name(name: str) -> Sort | None:
-    if name.endswith(".ipynb"):
-        return "notebook"
-    if name.endswith(".py"):
-        return "python"
-    if name.endswith(".service"):
-        return "unit"
-    if name.endswith((".sh", ".bash", ".zsh", ".bat", ".cmd", ".ps1", ".sbatch", ".slurm")):
-        return "shell"
-    if re.match(r"(?:GNU)?[Mm]akefile|\.?[Jj]ustfile|.*\.(?:mk|just)$", name):
-        return "makefile"
-    if re.match(r"(?:Docker|Container)file|.*\.[Dd]ockerfile$", name):
-        return "dockerfile"
-    return None
+    by_name = next((sort for sort, pattern in _NAMES if re.match(pattern, os.path.basename(name))), None)
+    if by_name is not None:
+        return by_name
+    is_yaml = name.endswith((".yaml", ".yml", ".tpl"))
+    for sort, patterns in _SIGNS:
+        if (is_yaml and sort == "yaml") or all(re.search(pattern, text, re.MULTILINE) for pattern in patterns):
+            return sort
+    return "python" if _PYTHON.search(text) else "shell"

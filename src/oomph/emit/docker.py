@@ -44,8 +44,8 @@ def docker_run(plan: Plan, host: Host) -> str:
         f"-p {start.port}:{start.port}",
         f"-v {quote(f'{folder}:{inside}:ro')}" if folder else f"-v ~/.cache/huggingface:{CACHE}",
         "-e HF_TOKEN",
+        *[f"-e {quote(f'{name}={value}')}" for name, value in deployment.environment.items()],
     ]
-    options += [f"-e {quote(f'{name}={value}')}" for name, value in deployment.environment.items()]
     if host.shm_gib:
         options.append(f"--shm-size {host.shm_gib}g")
     options.append(f"--memory-reservation {host.memory_gib}g")

@@ -85,8 +85,10 @@ def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: b
         "nvidia.com/gpu": str(gpus), "memory": f"{host.memory_gib}Gi", "ephemeral-storage": f"{host.disk_gib}Gi",
     }  # fmt: skip
     token = {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}}
-    env: list[dict[str, Any]] = [{"name": "HF_TOKEN", "valueFrom": token}]
-    env += [{"name": key, "value": value} for key, value in deployment.environment.items()]
+    env: list[dict[str, Any]] = [
+        {"name": "HF_TOKEN", "valueFrom": token},
+        *[{"name": key, "value": value} for key, value in deployment.environment.items()],
+    ]
     container: dict[str, Any] = {
         "name": deployment.engine.name,
         "image": start.image,

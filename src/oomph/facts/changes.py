@@ -102,9 +102,11 @@ def members(
     always: str = "", *, since: Mapping[str, str] | None = None, until: Mapping[str, str] | None = None
 ) -> Dated[frozenset[str]]:
     """A set of names: those of all releases, those that join it and those that leave it, by release."""
-    spans = [(Span(), always)]
-    spans += [(Span(since=release), text) for release, text in (since or {}).items()]
-    spans += [(Span(until=release), text) for release, text in (until or {}).items()]
+    spans = [
+        (Span(), always),
+        *[(Span(since=release), text) for release, text in (since or {}).items()],
+        *[(Span(until=release), text) for release, text in (until or {}).items()],
+    ]
     return Dated(
         (end for span, _ in spans for end in span.ends),
         lambda release: frozenset(name for span, text in spans if span.has(release) for name in text.split()),

@@ -63,8 +63,10 @@ def rows(head: str, pairs: list[tuple[str, str]], style: Style, width: int) -> l
     for number, (label, effect) in enumerate(pairs):
         start = f"  {style.bold(f'{head:<9}') if number == 0 else ' ' * 9}"
         if len(label) > widest:  # too long for a column: what it gives stands below it
-            lines += wrap(label, width, start, " " * INDENT)
-            lines += wrap(effect, width, " " * (INDENT + 2), " " * (INDENT + 2))
+            lines += [
+                *wrap(label, width, start, " " * INDENT),
+                *wrap(effect, width, " " * (INDENT + 2), " " * (INDENT + 2)),
+            ]
         else:
             lines += wrap(effect, width, f"{start}{label:<{widest}}  ", " " * below)
     return lines

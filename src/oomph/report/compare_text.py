@@ -14,8 +14,12 @@ def render(comparison: Comparison, style: Style, *, width: int = 0, everything: 
     width = width or columns()
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
     wanted = f" for {comparison.users} users at once" if comparison.users > 1 else ""
-    lines = ["", f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context{wanted}", ""]
-    lines.append(f"  {'':<13}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
+    lines = [
+        "",
+        f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context{wanted}",
+        "",
+        f"  {'':<13}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint",
+    ]
     for row in comparison.rows:
         # the commands below have the whole name
         name = row.checkpoint if 55 + len(row.checkpoint) <= width else row.checkpoint.rpartition("/")[2]
@@ -25,9 +29,14 @@ def render(comparison: Comparison, style: Style, *, width: int = 0, everything: 
         if row.why:
             short = f", {gib(row.short_bytes)} short" if row.short_bytes else ""
             lines.append(f"  {'':<13}{style.dim(row.why + short)}")
-    lines += ["", *wrap(f"{style.bold('Take')}     {comparison.advice}", width, "  ", " " * 11), ""]
-    lines += [f"  {engine_named(r.engine).title:<13}{r.command}" for r in comparison.rows if r.fits and r.command]
-    lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
+    lines += [
+        "",
+        *wrap(f"{style.bold('Take')}     {comparison.advice}", width, "  ", " " * 11),
+        "",
+        *[f"  {engine_named(r.engine).title:<13}{r.command}" for r in comparison.rows if r.fits and r.command],
+        "",
+        f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}",
+    ]
     return "\n".join(lines).rstrip() + "\n\n"
 
 

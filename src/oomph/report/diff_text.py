@@ -33,12 +33,20 @@ _NAMES = {
 def render(difference: Diff, style: Style, *, width: int = 0, everything: bool = False) -> str:
     before, after = difference.before, difference.after
     width = width or columns()
-    lines = ["", *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width), ""]
-    lines += [f"  {'':<30}  {_side(before):>22}  {_side(after):>22}"]
+    lines = [
+        "",
+        *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width),
+        "",
+        f"  {'':<30}  {_side(before):>22}  {_side(after):>22}",
+    ]
     if difference.flags:
-        lines += ["", f"  {style.bad('WILL NOT START')}   no such flag in {_release(after)}:"]
-        lines += [folded(f"           {sentence}", width) for sentence in difference.flags]
-        lines += ["", "  Without these flags:"]
+        lines += [
+            "",
+            f"  {style.bad('WILL NOT START')}   no such flag in {_release(after)}:",
+            *[folded(f"           {sentence}", width) for sentence in difference.flags],
+            "",
+            "  Without these flags:",
+        ]
     for change in difference.changes:
         if change.kind == "figure" or (change.kind == "verdict" and not difference.flags):
             lines.append(_row(change))

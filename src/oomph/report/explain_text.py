@@ -24,13 +24,21 @@ def render(explanation: Explanation, style: Style, *, width: int = 0, everything
 
 
 def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
-    parts = ["", "  " + _head(explanation), "", *_wrap(_verdict(explanation), width, "  ", "  "), ""]
-    parts += _block("Why", explanation.cause.text, width)
+    parts = [
+        "",
+        "  " + _head(explanation),
+        "",
+        *_wrap(_verdict(explanation), width, "  ", "  "),
+        "",
+        *_block("Why", explanation.cause.text, width),
+    ]
     if explanation.inferred_reason:
         parts += _block("Inferred", explanation.inferred_reason, width)
-    parts += _ledger(explanation, width)
-    parts += _remedies(explanation, width, everything)
-    parts += _rejected(explanation, width, everything)
+    parts += [
+        *_ledger(explanation, width),
+        *_remedies(explanation, width, everything),
+        *_rejected(explanation, width, everything),
+    ]
     if explanation.candidates and (not explanation.cause.sure or everything):
         also = "; ".join(f"{c.title} ({c.id})" for c in explanation.candidates)
         parts += _block("Or", also, width)

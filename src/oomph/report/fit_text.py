@@ -20,8 +20,12 @@ _ROWS = 8
 
 def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or columns()
-    lines = ["", *title([style.bold(clean(fit.model)), _engine(fit), gpus_line(fit.gpus)], width), ""]
-    lines += _wrapped(_verdict(fit, style), width, "  ", " " * 11)
+    lines = [
+        "",
+        *title([style.bold(clean(fit.model)), _engine(fit), gpus_line(fit.gpus)], width),
+        "",
+        *_wrapped(_verdict(fit, style), width, "  ", " " * 11),
+    ]
     if fit.pick is not None:
         lines += ["", *_command(fit.pick, width), "", *_gives(fit.pick, style, width)]
     front = fit.front or fit.nearest
@@ -37,8 +41,11 @@ def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 0) 
         lines += ["", f"  {style.bold('Not chosen')}"]
         for refusal in fit.refused:
             lines += _beside(refusal.checkpoint, _first(refusal.why), width)
-    lines += [line for note in fit.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)]
-    lines += ["", *_basis(fit, style, width)]
+    lines += [
+        *[line for note in fit.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)],
+        "",
+        *_basis(fit, style, width),
+    ]
     return "\n".join(lines) + "\n"
 
 

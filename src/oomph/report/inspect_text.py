@@ -29,13 +29,16 @@ KINDS = {
 
 
 def render(inspection: Inspection, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    lines = ["", f"  {style.bold(_clip(_safe(inspection.model), WIDTH - 4))}", f"  {_headline(inspection)}"]
-    lines += [f"  {style.dim(line)}" for line in _wrap(_origin(inspection))]
+    lines = [
+        "",
+        f"  {style.bold(_clip(_safe(inspection.model), WIDTH - 4))}",
+        f"  {_headline(inspection)}",
+        *[f"  {style.dim(line)}" for line in _wrap(_origin(inspection))],
+    ]
     if inspection.quantization is not None and inspection.quantization.sentence:
         sentence = inspection.quantization.sentence
         lines += ["", *(f"  {line}" for line in _wrap(sentence[0].upper() + sentence[1:] + "."))]
-    lines += ["", *_weights(inspection, style), "", *_layers(inspection, style)]
-    lines += _further(inspection, style)
+    lines += ["", *_weights(inspection, style), "", *_layers(inspection, style), *_further(inspection, style)]
     if inspection.warnings:
         lines += ["", *(f"  {style.dim(line)}" for w in inspection.warnings for line in _wrap(f"Note: {w}"))]
     return "\n".join(lines) + "\n\n"

@@ -20,9 +20,14 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     head = [style.bold(clean(plan.model)), title_words, gpus_line(plan.deployment.gpus)]
     lines = ["", *title(head, width), "", f"  {verdict(plan, style)}", ""]
     if plan.ranks:
-        lines += bars(plan, style, width)
-        lines += ["", *_what(plan, style), *_identity(plan, style)]
-        lines += [*host_lines(plan, style, everything=everything), *_advice(plan, style, width)]
+        lines += [
+            *bars(plan, style, width),
+            "",
+            *_what(plan, style),
+            *_identity(plan, style),
+            *host_lines(plan, style, everything=everything),
+            *_advice(plan, style, width),
+        ]
     if everything:
         lines += ledger(plan, style, width)
     lines += notes(plan, style, everything=everything)

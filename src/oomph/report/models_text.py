@@ -29,18 +29,21 @@ def render(answer: Models, style: Style, *, width: int = 0, everything: bool = F
         text = f"no model of the catalogue runs here; {answer.looked_at} were looked at, {answer.possible} planned"
         lines.append(f"  {style.bad('NOTHING FITS')}   {text}")
         return "\n".join(lines) + "\n"
-    lines += wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9)
-    lines += ["", style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model")]
+    lines += [
+        *wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9),
+        "",
+        style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model"),
+    ]
     for number, pick in enumerate(answer.picks, 1):
         lines += _line(number, pick, style, width)
     if answer.picks[0].others:
         lines += ["", f"  {style.bold('The first by other engines')}"]
         for other in answer.picks[0].others:
             rate = f"{other.tokens_per_second:.0f} tok/s, " if other.tokens_per_second else ""
-            lines.append(
-                f"    {engine_named(other.engine).title}: {other.quantization}, {rate}{other.context:,} tokens"
-            )
-            lines += wrap(other.command, width, " " * 6, " " * 8)
+            lines += [
+                f"    {engine_named(other.engine).title}: {other.quantization}, {rate}{other.context:,} tokens",
+                *wrap(other.command, width, " " * 6, " " * 8),
+            ]
     if answer.more:
         lines.append(style.dim("  further models fit: --limit 0"))
     if answer.interrupted:
@@ -58,8 +61,7 @@ def _line(number: int, pick: Pick, style: Style, width: int) -> list[str]:
     name = pick.model.rpartition("/")[2]
     figures = f"{number:>4} {value:>8}{speed:>7}{pick.context:>10,}{users:>7}{human(pick.room_bytes):>9}  "
     what = f"{style.bold(clean(name))} {pick.quantization}, {engine_named(pick.engine).title}"
-    lines = [figures + what]
-    lines += [style.dim(line) for line in wrap(pick.command, width, " " * 6, " " * 8)]
+    lines = [figures + what, *[style.dim(line) for line in wrap(pick.command, width, " " * 6, " " * 8)]]
     if pick.traded and number > 1:
         lines += [style.dim(line) for line in wrap(pick.traded, width, " " * 6, " " * 8)]
     return lines

@@ -24,13 +24,19 @@ def render(packed: Packed, style: Style, *, width: int = 0, everything: bool = F
     word, colour = _HEADLINES[packed.outcome]
     count = len(packed.placed)
     head = f"{count} services" if count else "several services"
-    lines = ["", *title([style.bold(head), gpus_line(packed.cards)], width), ""]
-    lines.append(f"  {style.paint(word, colour)}   {_summary(packed)}")
-    lines += [f"{' ' * INDENT}{clean(reason)}" for reason in packed.reasons]
+    lines = [
+        "",
+        *title([style.bold(head), gpus_line(packed.cards)], width),
+        "",
+        f"  {style.paint(word, colour)}   {_summary(packed)}",
+        *[f"{' ' * INDENT}{clean(reason)}" for reason in packed.reasons],
+    ]
     if packed.placed:
         lines += ["", *_bars(packed, style, width), "", *_starts(packed, style, width), *_host(packed, style)]
-    lines.append(f"  {style.dim('note     ')}{_method(packed)}")
-    lines += [f"  {style.dim('note     ')}{clean(note)}" for note in packed.notes]
+    lines += [
+        f"  {style.dim('note     ')}{_method(packed)}",
+        *[f"  {style.dim('note     ')}{clean(note)}" for note in packed.notes],
+    ]
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
@@ -54,8 +60,10 @@ def _starts(packed: Packed, style: Style, width: int) -> list[str]:
     lines = []
     for each in packed.placed:
         where = "GPU " + ", ".join(map(str, each.cards))
-        lines.append(f"  {style.bold(str(each.place + 1))}. {style.bold(clean(each.name))}   {where}: {_detail(each)}")
-        lines += command_lines([clean(word) for word in to_command(without_cards(each))], width)
+        lines += [
+            f"  {style.bold(str(each.place + 1))}. {style.bold(clean(each.name))}   {where}: {_detail(each)}",
+            *command_lines([clean(word) for word in to_command(without_cards(each))], width),
+        ]
     return lines
 
 

@@ -35,8 +35,10 @@ def host_lines(plan: Plan, style: Style, *, everything: bool = False) -> list[st
     host = plan.host
     if host is None:
         return []
-    lines = [f"  {style.bold('Host')}     {_shared(plan, host) if _is_shared(host) else _own(host)}"]
-    lines += [f"{' ' * INDENT}{_later(part)}" for part in host.later]
+    lines = [
+        f"  {style.bold('Host')}     {_shared(plan, host) if _is_shared(host) else _own(host)}",
+        *[f"{' ' * INDENT}{_later(part)}" for part in host.later],
+    ]
     if everything:
         lines += [f"{' ' * INDENT}{_part(part)}" for part in (*host.parts, *host.later)]
     return lines

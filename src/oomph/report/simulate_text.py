@@ -75,8 +75,7 @@ def _held(largest: Held, style: Style, picture: bool) -> list[str]:
     if largest.users:
         paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
         again = " at a time" if paused else " asking without a pause"
-        out.append(f"  {style.good(f'{largest.users:,} USERS')}{again}   ({promise})")
-        out += _people(largest)
+        out += [f"  {style.good(f'{largest.users:,} USERS')}{again}   ({promise})", *_people(largest)]
     else:
         out.append(f"  {style.bad('NOT ONE USER')}   ({promise})")
     if largest.breaks:
@@ -126,16 +125,21 @@ def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
     if sim.target is not None and not result.rejected and not result.never:
         why = breach(result, sim.target)
         if why:
-            out += [f"  {style.bad('TOO MUCH')}   ({promise_words(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
-            out += _would_hold(sim)
+            out += [
+                f"  {style.bad('TOO MUCH')}   ({promise_words(sim.target)})",
+                f"  {why[0].upper()}{why[1:]}.",
+                *_would_hold(sim),
+            ]
         else:
             out.append(f"  {style.good('HELD')}   ({promise_words(sim.target)})")
     if result.rejected:
         out += [f"  {style.bad(f'{result.rejected:,} requests are refused')}: {result.rejection}"]
     if result.never:
         text = f"{result.never:,} requests never start"
-        out.append(f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.")
-        out.append("  They were taken out so that the rest could be simulated.")
+        out += [
+            f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.",
+            "  They were taken out so that the rest could be simulated.",
+        ]
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""]
 
 
@@ -152,11 +156,13 @@ def _figures(result: Result) -> list[str]:
     def row(name: str, *values: str) -> str:
         return f"  {name:<18}" + "".join(f"{v:>12}" for v in values)
 
-    out = [row("", "P50", "P95", "P99")]
-    out.append(row("first token", *(duration(v) for v in (result.ttft.p50, result.ttft.p95, result.ttft.p99))))
-    out.append(row("per token", *(duration(v) for v in (result.tpot.p50, result.tpot.p95, result.tpot.p99))))
-    out.append(row("in the queue", *(duration(v) for v in (result.queue.p50, result.queue.p95, result.queue.p99))))
-    out.append("")
+    out = [
+        row("", "P50", "P95", "P99"),
+        row("first token", *(duration(v) for v in (result.ttft.p50, result.ttft.p95, result.ttft.p99))),
+        row("per token", *(duration(v) for v in (result.tpot.p50, result.tpot.p95, result.tpot.p99))),
+        row("in the queue", *(duration(v) for v in (result.queue.p50, result.queue.p95, result.queue.p99))),
+        "",
+    ]
     each = f" ({1 / result.tpot.p50:,.3g} to each)" if result.tpot.p50 else ""
     out.append(
         f"  {result.output_tokens_per_second:,.0f} tokens/s out{each}, {result.prompt_tokens_per_second:,.0f} in; "

@@ -25,10 +25,16 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
         return llamacpp_text.render(plan, style, everything=everything, width=width)
     width = width or columns()
-    lines = ["", *title([style.bold(clean(plan.model)), engine_line(plan), gpus_line(plan.deployment.gpus)], width), ""]
-    lines += [f"  {verdict_line(plan, style)}", "", *bars(plan, style, width)]
-    lines += ["", *_figures(plan, style)] if plan.ranks else []
-    lines += host_lines(plan, style, everything=everything)
+    lines = [
+        "",
+        *title([style.bold(clean(plan.model)), engine_line(plan), gpus_line(plan.deployment.gpus)], width),
+        "",
+        f"  {verdict_line(plan, style)}",
+        "",
+        *bars(plan, style, width),
+        *(["", *_figures(plan, style)] if plan.ranks else []),
+        *host_lines(plan, style, everything=everything),
+    ]
     if settling := settling_words(plan.verdict):
         lines.append(f"  {style.bold('Unsure')}   {settling}")
     lines += advice_lines(plan, style, width, engine=engine_of(plan.deployment).title)

@@ -21,10 +21,15 @@ def render(thread: ThreadExplanation, style: Style, *, width: int = 0, everythin
     width = width or columns()
     shown = None if everything else _SHOWN
     state = f", {thread.state}" if thread.state else ""
-    lines = ["", f"  {clean(thread.title) or 'A thread'}", f"  {thread.posts} posts{state}", ""]
-    lines += _block("Logs", [_run_words(run) for run in thread.runs[:shown]] or ["no post holds a log"], width)
-    lines += _block("Tried", [_tried_words(one) for one in thread.tried[:shown]], width)
-    lines += _block("Settled", [thread.settled], width)
+    lines = [
+        "",
+        f"  {clean(thread.title) or 'A thread'}",
+        f"  {thread.posts} posts{state}",
+        "",
+        *_block("Logs", [_run_words(run) for run in thread.runs[:shown]] or ["no post holds a log"], width),
+        *_block("Tried", [_tried_words(one) for one in thread.tried[:shown]], width),
+        *_block("Settled", [thread.settled], width),
+    ]
     if thread.explanation is not None:
         lines += ["", f"  The run of post {thread.about}", *thread.explanation.text(width=width).splitlines()[2:]]
     lines += ["", "  A comment to paste", "", *(f"  {line}".rstrip() for line in comment(thread).splitlines())]
@@ -64,8 +69,7 @@ def comment(thread: ThreadExplanation) -> str:
     sure = "" if explanation.cause.sure else "Probably: "
     cause = explanation.cause
     place = f", {where}" if where else ""
-    parts = [f"**Why** (post {thread.about}): {sure}{cause.title}{place}. {cause.text}"]
-    parts += _works(explanation)
+    parts = [f"**Why** (post {thread.about}): {sure}{cause.title}{place}. {cause.text}", *_works(explanation)]
     if explanation.rejected:
         rejected = "; ".join(f"`{one.advice}`: {one.why}" for one in explanation.rejected[:3])
         parts.append(f"**Does not help here:** {rejected}")

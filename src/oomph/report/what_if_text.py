@@ -32,8 +32,13 @@ def render(answer: WhatIf, style: Style, *, width: int = 0, everything: bool = F
     plan = answer.plan
     deployment = plan.deployment
     engine = f"{engine_of(deployment).title} {deployment.engine.version}"
-    lines = ["", *title([style.bold(clean(plan.model)), engine, gpus_line(deployment.gpus)], width), ""]
-    lines += [folded(f"  {verdict_line(plan, style)}", width), ""]
+    lines = [
+        "",
+        *title([style.bold(clean(plan.model)), engine, gpus_line(deployment.gpus)], width),
+        "",
+        folded(f"  {verdict_line(plan, style)}", width),
+        "",
+    ]
     what = "the KV cache" if plan.fits else f"the room {STAGE_WORDS[plan.verdict.stage or 'other'][1]}"
     explanation = f"Each change alone, planned, and what it does to {what}. * = what guides advise"
     lines += [*(style.dim(line) for line in wrap(explanation, width, "  ", "  ")), ""]

@@ -19,6 +19,7 @@ from oomph.search.request import Refused, Spaces, Want, base_of, models_of
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
 from oomph.search.space import Arm, Space, context_grid
 from oomph.simulate.speed import Speed, speed_of
+from oomph.tables import all_that_hold
 
 PREFERENCES = ("quality", "context", "users", "speed")
 _BAND = 0.9  # within a tenth of the best counts as equally good in the first goal
@@ -309,34 +310,27 @@ def _request_seconds(answer: Answer, model: Model) -> float:
 
 
 def gives_up(point: Point) -> tuple[str, ...]:
-    arm, out = point.arm, []
-    if arm.text_only:
-        out.append("no images, video or audio")
-    if arm.kv_dtype != "auto":
-        out.append("KV cache in 8 bits")
-    if arm.eager:
-        out.append("no CUDA graphs")
-    if arm.few_graphs:
-        out.append("CUDA graphs for small batches only")
-    if arm.prefix_off:
-        out.append("no prefix caching")
-    if arm.tokens:
-        out.append(f"prompts in steps of {arm.tokens:,} tokens")
-    if arm.offload_gib:
-        out.append(f"{arm.offload_gib} GiB of weights over PCIe in every step")
-    return tuple(out)
+    arm = point.arm
+    return tuple(
+        all_that_hold(
+            (arm.text_only, "no images, video or audio"),
+            (arm.kv_dtype != "auto", "KV cache in 8 bits"),
+            (arm.eager, "no CUDA graphs"),
+            (arm.few_graphs, "CUDA graphs for small batches only"),
+            (arm.prefix_off, "no prefix caching"),
+            (arm.tokens, f"prompts in steps of {arm.tokens:,} tokens"),
+            (arm.offload_gib, f"{arm.offload_gib} GiB of weights over PCIe in every step"),
+        )
+    )
 
 
 def describe(point: Point, default: float) -> str:
     """What tells it from the engine's defaults, shortly."""
-    arm, out = point.arm, []
-    if arm.layout.gpus > 1:
-        out.append(f"TP {arm.layout.tp}" + (f" PP {arm.layout.pp}" if arm.layout.pp > 1 else ""))
-    if arm.layout.ep:
-        out.append("EP")
-    if arm.drafts:
-        out.append(f"MTP {arm.drafts}")
-    out += gives_up(point)
-    if point.utilisation != default:
-        out.append(f"utilisation {point.utilisation}")
-    return ", ".join(out)
+    arm = point.arm
+    layout = all_that_hold(
+        (arm.layout.gpus > 1, f"TP {arm.layout.tp}" + (f" PP {arm.layout.pp}" if arm.layout.pp > 1 else "")),
+        (arm.layout.ep, "EP"),
+        (arm.drafts, f"MTP {arm.drafts}"),
+    )
+    share = all_that_hold((point.utilisation != default, f"utilisation {point.utilisation}"))
+    return ", ".join((*layout, *gives_up(point), *share))

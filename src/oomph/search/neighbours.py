@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from oomph.search.request import Refused, Spaces
 from oomph.search.solve import Point, Solver
 from oomph.search.space import Arm, context_grid
+from oomph.tables import all_that_hold
 from oomph.units import gib
 
 SAME = "fits too, and is not better"
@@ -87,22 +88,15 @@ def _next(longest: int, context: int) -> list[int]:
 
 def _without(arm: Arm) -> list[tuple[str, Arm]]:
     """The pick with one of its flags left out."""
-    out = []
-    if arm.kv_dtype != "auto":
-        out.append(("without --kv-cache-dtype", replace(arm, kv_dtype="auto")))
-    if arm.eager:
-        out.append(("without --enforce-eager", replace(arm, eager=False)))
-    if arm.few_graphs:
-        out.append(("without --max-cudagraph-capture-size", replace(arm, few_graphs=False)))
-    if arm.text_only:
-        out.append(("without --language-model-only", replace(arm, text_only=False)))
-    if arm.drafts:
-        out.append(("without MTP", replace(arm, drafts=0)))
-    if arm.prefix_off:
-        out.append(("with prefix caching", replace(arm, prefix_off=False)))
-    if arm.tokens:
-        out.append(("without --max-num-batched-tokens", replace(arm, tokens=0)))
-    return out
+    return all_that_hold(
+        (arm.kv_dtype != "auto", ("without --kv-cache-dtype", replace(arm, kv_dtype="auto"))),
+        (arm.eager, ("without --enforce-eager", replace(arm, eager=False))),
+        (arm.few_graphs, ("without --max-cudagraph-capture-size", replace(arm, few_graphs=False))),
+        (arm.text_only, ("without --language-model-only", replace(arm, text_only=False))),
+        (arm.drafts, ("without MTP", replace(arm, drafts=0))),
+        (arm.prefix_off, ("with prefix caching", replace(arm, prefix_off=False))),
+        (arm.tokens, ("without --max-num-batched-tokens", replace(arm, tokens=0))),
+    )
 
 
 def why_not(solver: Solver, spaces: Spaces, shown: Sequence[Point]) -> list[Refused]:

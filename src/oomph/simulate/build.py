@@ -21,6 +21,7 @@ from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.step_costs import Factors as Factors, step_time
 from oomph.simulate.timing import StepTime, unit
+from oomph.tables import all_that_hold
 from oomph.units import cdiv
 
 if TYPE_CHECKING:
@@ -188,17 +189,16 @@ def _config(
 
 
 def _notes(deployment: Deployment, config: Config, resolved: Resolved, accepted: float) -> list[str]:
-    notes = []
-    if not resolved.facts.scheduler.compared:
-        notes.append(
+    return all_that_hold(
+        (
+            not resolved.facts.scheduler.compared,
             f"the scheduler of vLLM {deployment.engine.version} is simulated by the rules of 0.12.0, the oldest"
-            " one that was compared with the real scheduler"
-        )
-    if resolved.data_parallel_size > 1:
-        notes.append(
+            " one that was compared with the real scheduler",
+        ),
+        (
+            resolved.data_parallel_size > 1,
             f"{resolved.data_parallel_size} data-parallel replicas with a KV cache and a scheduler each: the fullest is"
-            " simulated and counted as many times; a user's turns are taken to reach the same replica"
-        )
-    if config.spec_tokens:
-        notes.append(f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)")
-    return notes
+            " simulated and counted as many times; a user's turns are taken to reach the same replica",
+        ),
+        (config.spec_tokens, f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)"),
+    )

@@ -65,31 +65,33 @@ def read(config: Mapping[str, Any]) -> Quant:
     return make_quant(scheme.method if scheme else "modelopt", scheme, ignore, pick, kv)
 
 
+_NVFP4 = Scheme("modelopt_fp4", 4, "float", "tensor_group", 16, activation="static", input_bits=4)
+_BLOCKS = Scheme("modelopt", 8, "float", "block", block=(128, 128), input_bits=8)
+_AWQ = Scheme("modelopt_awq", 4, "int", "group", 128)
+_SCHEMES = {
+    "NVFP4": _NVFP4,
+    "NVFP4_AWQ": _NVFP4,
+    "W4A8_NVFP4_FP8": _NVFP4,
+    "W4A16_NVFP4": replace(_NVFP4, activation="none", input_bits=16),
+    "FP8": Scheme("modelopt", 8, "float", "tensor", activation="static", input_bits=8),
+    "FP8_PER_CHANNEL_PER_TOKEN": Scheme("modelopt", 8, "float", "channel", activation="dynamic", input_bits=8),
+    "FP8_PB_WO": _BLOCKS,
+    "FP8_BLOCK": _BLOCKS,
+    "MXFP8": Scheme("modelopt_mxfp8", 8, "float", "group", 32, input_bits=8),
+    "W4A16_AWQ": _AWQ,
+    "INT4_AWQ": _AWQ,
+}
+
+
 def scheme_of(algo: str, fields: Mapping[str, Any]) -> Scheme | None:
     algo = algo.upper()
-    if algo in ("NVFP4", "NVFP4_AWQ", "W4A16_NVFP4", "W4A8_NVFP4_FP8"):
-        return Scheme(
-            "modelopt_fp4",
-            4,
-            "float",
-            "tensor_group",
-            group_size_of(fields, 16),
-            activation="none" if algo == "W4A16_NVFP4" else "static",
-            input_bits=16 if algo == "W4A16_NVFP4" else 4,
-        )
-    if algo == "FP8":
-        return Scheme("modelopt", 8, "float", "tensor", activation="static", input_bits=8)
-    if algo == "FP8_PER_CHANNEL_PER_TOKEN":
-        return Scheme("modelopt", 8, "float", "channel", activation="dynamic", input_bits=8)
-    if algo in ("FP8_PB_WO", "FP8_BLOCK"):
-        return Scheme("modelopt", 8, "float", "block", block=(128, 128), input_bits=8)
     if algo in ("", "NONE"):
         return None
-    if algo in ("MXFP8",):
-        return Scheme("modelopt_mxfp8", 8, "float", "group", 32, input_bits=8)
-    if algo in ("W4A16_AWQ", "INT4_AWQ"):
-        return Scheme("modelopt_awq", 4, "int", "group", group_size_of(fields, 128))
-    raise ConfigError(f"quantization_config: ModelOpt quant_algo {algo!r} is not known")
+    scheme = _SCHEMES.get(algo)
+    if scheme is None:
+        raise ConfigError(f"quantization_config: ModelOpt quant_algo {algo!r} is not known")
+    has_groups = scheme.bits == 4  # 8 bits have none, or those of the format
+    return replace(scheme, group_size=group_size_of(fields, scheme.group_size)) if has_groups else scheme
 
 
 def _excluded(patterns: tuple[str, ...]) -> Callable[[str], bool]:

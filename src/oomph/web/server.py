@@ -76,10 +76,12 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
         return await workers().answer(request, Job("catalog", 30), {})
 
     routes: list[Any] = [Route(path, page) for path in static]
-    routes.append(Route("/api/catalog", catalog))
-    routes.append(Route("/api/progress", progress_endpoint(workers)))
-    routes += [Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS]
-    routes += [Route(f"/api/{job.name}", upload_endpoint(workers, job), methods=["POST"]) for job in UPLOADS]
+    routes += [
+        Route("/api/catalog", catalog),
+        Route("/api/progress", progress_endpoint(workers)),
+        *[Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS],
+        *[Route(f"/api/{job.name}", upload_endpoint(workers, job), methods=["POST"]) for job in UPLOADS],
+    ]
     return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)
 
 

@@ -15,8 +15,10 @@ _PROCESS = (300 * MIB, 700 * MIB, 3 * GIB // 2)
 def host_plan(plan: Plan) -> HostPlan:
     host: Mapping[str, Any] = plan.resolved["host"]
     low, usual, high = _PROCESS
-    parts = [HostPart("process", usual, low, high, "for the program and the libraries of its GPUs")]
-    parts += _weights(plan, int(host["weights"]))
+    parts = [
+        HostPart("process", usual, low, high, "for the program and the libraries of its GPUs"),
+        *_weights(plan, int(host["weights"])),
+    ]
     for name, size, why in (
         ("KV cache", host["kv_cache"] + host["state"], "for the cache of the layers on the CPU"),
         ("compute buffers", host["compute"] + host["output"], "for the work of the CPU and the output"),

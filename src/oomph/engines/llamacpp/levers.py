@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from oomph.engines.llamacpp.command import model_of
@@ -20,14 +21,16 @@ SHORTER = "a shorter context"
 
 def levers(plan: Plan) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
-        return
-    yield from host_levers(plan)
-    yield from _experts_back(plan)
-    yield from _cache(plan)
-    yield from _layers(plan)
-    yield from _experts(plan)
-    yield from context(plan, "ctx_size", "-c", slots=_slots(plan))
-    yield from _quantisation(plan)
+        return iter(())
+    return chain(
+        host_levers(plan),
+        _experts_back(plan),
+        _cache(plan),
+        _layers(plan),
+        _experts(plan),
+        context(plan, "ctx_size", "-c", slots=_slots(plan)),
+        _quantisation(plan),
+    )
 
 
 def row(lever: str, label: str, flags: dict[str, Any], cost: str, rank: int, kind: Kind = "flag") -> Lever:

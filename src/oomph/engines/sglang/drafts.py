@@ -15,6 +15,7 @@ from oomph.errors import CannotPlan
 from oomph.facts.sglang.drafts import CHAIN, FAMILY, TREE, Choice
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Deployment, Model
+from oomph.tables import first_that_holds
 
 _NGRAM_TOKENS = 12  # _handle_ngram
 _NO_GROUPS = {
@@ -99,14 +100,17 @@ def draft_refusal(settings: Settings, shape: ModelShape, flags: Mapping[str, Any
         return _NO_GROUPS[algorithm]
     if algorithm not in FAMILY or settings.speculative_eagle_topk <= 1:
         return ""
-    if "trtllm_mha" in (settings.prefill_attention_backend, settings.decode_attention_backend):
-        return "ValueError: trtllm_mha backend only supports topk = 1 for speculative decoding."
-    if settings.page_size > 1 and settings.attention_backend not in _PAGED_TREES:
-        return (
+    return first_that_holds(
+        (
+            "trtllm_mha" in (settings.prefill_attention_backend, settings.decode_attention_backend),
+            "ValueError: trtllm_mha backend only supports topk = 1 for speculative decoding.",
+        ),
+        (
+            settings.page_size > 1 and settings.attention_backend not in _PAGED_TREES,
             f"ValueError: speculative_eagle_topk > 1 with page_size > 1 is only supported on {_PAGED_TREES}; got "
-            f"attention_backend={settings.attention_backend!r}. Use page_size == 1 or one of those backends."
-        )
-    return ""
+            f"attention_backend={settings.attention_backend!r}. Use page_size == 1 or one of those backends.",
+        ),
+    )
 
 
 # ---- what a drafter takes --------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
@@ -36,15 +37,17 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
 
 
 def _all(plan: Plan, model: Model) -> Iterator[Lever]:
-    yield from _share(plan)
-    yield from _graphs(plan)
-    yield from _prefill(plan)
-    yield from _requests(plan)
-    yield from _cache(plan, model)
-    yield from _states(plan, model)
-    yield from _drafts(plan)
-    yield from _layout(plan)
-    yield from _others(plan, model)
+    return chain(
+        _share(plan),
+        _graphs(plan),
+        _prefill(plan),
+        _requests(plan),
+        _cache(plan, model),
+        _states(plan, model),
+        _drafts(plan),
+        _layout(plan),
+        _others(plan, model),
+    )
 
 
 def _lever(
@@ -246,9 +249,11 @@ def _others(plan: Plan, model: Model) -> Iterator[Lever]:
     """Other checkpoints and other cards: everything that a log may have pinned is planned again."""
     moves = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "available_kv")
     world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"])
-    yield from checkpoint_levers(plan, model, moves, dropped=("quantization", "load_format", "dtype"))
-    yield from more_cards_lever(plan, "tp_size", lambda field, value: spell(field, value, plan), world, moves)
-    yield from larger_cards_lever(plan, moves)
+    return chain(
+        checkpoint_levers(plan, model, moves, dropped=("quantization", "load_format", "dtype")),
+        more_cards_lever(plan, "tp_size", lambda field, value: spell(field, value, plan), world, moves),
+        larger_cards_lever(plan, moves),
+    )
 
 
 def _is_latent(plan: Plan) -> bool:

@@ -22,6 +22,7 @@ from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
 from oomph.ir.gate import quadrature, worst
+from oomph.tables import all_that_hold
 from oomph.units import GIB, MIB, cdiv
 
 
@@ -233,17 +234,13 @@ def _groups(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -
 
 
 def _log_lines(settings: Settings, pools: Pools) -> tuple[str, ...]:
-    lines = []
-    if pools.window_tokens:
-        lines.append(
-            f"Use sliding window memory pool. full_layer_tokens={pools.tokens}, swa_layer_tokens={pools.window_tokens}"
-        )
-    lines.append(
+    window = f"Use sliding window memory pool. full_layer_tokens={pools.tokens}, swa_layer_tokens={pools.window_tokens}"
+    line = (
         f"max_total_num_tokens={pools.tokens}, chunked_prefill_size={settings.chunked_prefill_size}, "
         f"max_prefill_tokens={settings.max_prefill_tokens}, max_running_requests={pools.requests}, "
         f"context_len={settings.context_length}"
     )
-    return tuple(lines)
+    return (window, line) if pools.window_tokens else (line,)
 
 
 def _summary(settings: Settings, pools: Pools) -> dict[str, Any]:
@@ -261,35 +258,38 @@ def _summary(settings: Settings, pools: Pools) -> dict[str, Any]:
 
 
 def _assumptions(deployment: Deployment) -> tuple[str, ...]:
-    lines = []
-    if "free_before_load" not in deployment.given:
-        lines.append(
-            "Free memory before loading: the card's total less context and communicators as start-ups posted it"
-        )
-    lines.append("Graphs and workspaces: as posted start-ups printed them, good to half; SGLang measures neither")
-    if deployment.gpus and deployment.gpus[0].vendor != "nvidia":
-        lines.append("AMD: kernels and reserves as on NVIDIA cards; ROCm's own were not read")
+    lines = all_that_hold(
+        (
+            "free_before_load" not in deployment.given,
+            "Free memory before loading: the card's total less context and communicators as start-ups posted it",
+        ),
+        (True, "Graphs and workspaces: as posted start-ups printed them, good to half; SGLang measures neither"),
+        (
+            deployment.gpus and deployment.gpus[0].vendor != "nvidia",
+            "AMD: kernels and reserves as on NVIDIA cards; ROCm's own were not read",
+        ),
+    )
     return tuple(lines)
 
 
 def _notes(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> list[str]:
-    notes: list[str] = []
     if pools.refusal:
-        return notes
-    if pools.requests_bound == "states":
-        notes.append(
-            f"recurrent states bound the requests: {pools.state_slots} slots of {pools.state_bytes / MIB:.1f} MiB, "
-            f"{settings.states_per_request} for each request, let {pools.requests} run at once"
-        )
+        return []
     windows = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.kind == "sliding_window"]
-    if windows and not shape.has_windows:
-        notes.append(
+    return all_that_hold(
+        (
+            pools.requests_bound == "states",
+            f"recurrent states bound the requests: {pools.state_slots} slots of {pools.state_bytes / MIB:.1f} MiB, "
+            f"{settings.states_per_request} for each request, let {pools.requests} run at once",
+        ),
+        (
+            windows and not shape.has_windows,
             f"SGLang keeps every token in all layers of {model.architecture}: {len(windows)} sliding-window layers "
-            f"save nothing"
-        )
-    if pools.tokens < settings.context_length:
-        notes.append(
+            f"save nothing",
+        ),
+        (
+            pools.tokens < settings.context_length,
             f"the pool holds {pools.tokens:,} tokens: the settings allow requests of {settings.context_length:,}, but "
-            f"one that is longer than the pool is refused when it comes"
-        )
-    return notes
+            f"one that is longer than the pool is refused when it comes",
+        ),
+    )

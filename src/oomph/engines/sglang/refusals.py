@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Deployment, Experts, Linear, Model
+from oomph.tables import first_that_holds
 
 
 def refusal_before_load(
     model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment
 ) -> str:
-    return next(filter(None, _refusals(model, shape, settings, facts, deployment)), "")
-
-
-def _refusals(
-    model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment
-) -> Iterator[str]:
-    yield _unknown_parser(facts, deployment)
-    yield _text_only(model, facts, deployment)
-    yield _groups(settings)
-    yield _too_few(settings, deployment)
-    yield _no_class(model, shape, facts)
-    yield _old_card(model, facts, deployment)
-    yield _heads(model, settings)
-    yield _blocks(model, settings)
+    return (
+        _unknown_parser(facts, deployment)
+        or _text_only(model, facts, deployment)
+        or _groups(settings)
+        or _too_few(settings, deployment)
+        or _no_class(model, shape, facts)
+        or _old_card(model, facts, deployment)
+        or _heads(model, settings)
+        or _blocks(model, settings)
+    )
 
 
 def _unknown_parser(facts: Facts, deployment: Deployment) -> str:
@@ -121,17 +116,18 @@ def _expert_blocks(module: Experts, settings: Settings) -> str:
         return ""
     assert module.scheme is not None
     share, (rows, columns) = module.intermediate // ranks, module.scheme.block
-    if share % rows:
-        return (
+    return first_that_holds(
+        (
+            share % rows,
             f"ValueError: The output_size of gate's and up's weight = {share} is not divisible by weight quantization "
-            f"block_n = {rows}."
-        )
-    if share % columns:
-        return (
+            f"block_n = {rows}.",
+        ),
+        (
+            share % columns,
             f"ValueError: The input_size of down's weight = {share} is not divisible by weight quantization block_k = "
-            f"{columns}."
-        )
-    return ""
+            f"{columns}.",
+        ),
+    )
 
 
 def _linear_blocks(module: Linear, settings: Settings) -> str:

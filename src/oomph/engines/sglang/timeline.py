@@ -59,12 +59,12 @@ def steps(state: RankState) -> list[Step]:
     timeline = [_step("startup_free_memory", base, base, (rank_terms.context,), "")]
     loaded = base + rank_terms.weights.bytes
     oom = out_of_memory_text(state.rank)
-    timeline.append(
+    timeline += [
         _step(
             "weights_load", loaded, base + rank_terms.load_peak.bytes, (rank_terms.context, rank_terms.load_peak), oom
-        )
-    )
-    timeline.append(_step("kv_check", loaded, loaded, (rank_terms.context, rank_terms.weights), pools.refusal))
+        ),
+        _step("kv_check", loaded, loaded, (rank_terms.context, rank_terms.weights), pools.refusal),
+    ]
     if pools.refusal:
         return timeline
     # the pools follow the free memory: what the weights take more, they get less

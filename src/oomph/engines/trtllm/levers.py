@@ -7,6 +7,7 @@ max_num_tokens for every stage. Both are in the table: which of them helps is pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
@@ -32,18 +33,20 @@ _POOL_FOLLOWS = "the KV cache takes its share of whatever is left"
 
 def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     if "free_gpu_memory_fraction" not in plan.resolved or not plan.ranks:
-        return
-    yield from _batch(plan)
-    yield from _tokens(plan)
-    yield from _fraction(plan)
-    yield from _context(plan)
-    yield from _graphs(plan)
-    yield from _cache(plan, model)
-    yield from _layout(plan)
-    yield from checkpoint_levers(plan, model, _WHOLE)
+        return iter(())
     world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"])
-    yield from more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE)
-    yield from larger_cards_lever(plan, _WHOLE)
+    return chain(
+        _batch(plan),
+        _tokens(plan),
+        _fraction(plan),
+        _context(plan),
+        _graphs(plan),
+        _cache(plan, model),
+        _layout(plan),
+        checkpoint_levers(plan, model, _WHOLE),
+        more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE),
+        larger_cards_lever(plan, _WHOLE),
+    )
 
 
 def _lever(

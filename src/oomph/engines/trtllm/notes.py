@@ -5,49 +5,41 @@ from __future__ import annotations
 from oomph.engines.trtllm.pool import made_large_by
 from oomph.engines.trtllm.timeline import RankState
 from oomph.ir import Attention, Deployment, Model
+from oomph.tables import all_that_hold
 from oomph.units import gib
 
 
 def assumptions(deployment: Deployment, state: RankState) -> tuple[str, ...]:
-    lines = []
-    if not state.peak_pinned:
-        lines.append(
-            "The peak: weights are counted, activations and the memory outside PyTorch are as posted start-ups printed "
-            "them; --given peak=SIZE from a log makes the tokens exact"
-        )
     unchecked = _unchecked(state)
-    if unchecked:
-        lines.append(f"From TensorRT-LLM's source, but checked by no posted figure: {', '.join(unchecked)}")
-    if deployment.gpus and deployment.gpus[0].unified:
-        lines.append(
+    lines = all_that_hold(
+        (
+            not state.peak_pinned,
+            "The peak: weights are counted, activations and the memory outside PyTorch are as posted start-ups printed "
+            "them; --given peak=SIZE from a log makes the tokens exact",
+        ),
+        (unchecked, f"From TensorRT-LLM's source, but checked by no posted figure: {', '.join(unchecked)}"),
+        (
+            deployment.gpus and deployment.gpus[0].unified,
             "Unified memory: the page cache counts as used there; a posted start lost 49 GiB to the checkpoint's own "
-            "files. Drop the caches before the start"
-        )
+            "files. Drop the caches before the start",
+        ),
+    )
     return tuple(lines)
 
 
 def _unchecked(state: RankState) -> list[str]:
     settings, cells = state.settings, state.cells
-    marks = []
-    if settings.kv_dtype == "F4":
-        marks.append("the size of an NVFP4 cache")
-    if len(cells.windows) > 1:
-        marks.append("the pools of several windows")
-    if cells.state:
-        marks.append("the recurrent states of every slot")
-    if settings.draft_layers:
-        marks.append("the pool's further layers for multi-token prediction")
-    if settings.pp_size > 1:
-        marks.append("pipeline stages")
-    if not settings.estimates:
-        marks.append("a start without the dummy run")
-    if settings.manager_v2:
-        marks.append("the pools of the second KV cache manager")
-    if settings.lora_share:
-        marks.append("the cache of LoRA adapters")
-    if settings.draft_model:
-        marks.append("a drafter with a checkpoint of its own")
-    return marks
+    return all_that_hold(
+        (settings.kv_dtype == "F4", "the size of an NVFP4 cache"),
+        (len(cells.windows) > 1, "the pools of several windows"),
+        (cells.state, "the recurrent states of every slot"),
+        (settings.draft_layers, "the pool's further layers for multi-token prediction"),
+        (settings.pp_size > 1, "pipeline stages"),
+        (not settings.estimates, "a start without the dummy run"),
+        (settings.manager_v2, "the pools of the second KV cache manager"),
+        (settings.lora_share, "the cache of LoRA adapters"),
+        (settings.draft_model, "a drafter with a checkpoint of its own"),
+    )
 
 
 def warnings(model: Model, state: RankState, starts: bool) -> list[str]:

@@ -211,13 +211,13 @@ def log_lines(state: RankState) -> tuple[str, ...]:
     lines = [f"Use {state.terms.printed_weights / GIB:.2f} GB for model weights."]
     if settings.estimates:
         tokens = state.temporary_blocks * settings.tokens_per_block
-        lines.append(_allocated(state.temporary_bytes, tokens))
-        lines.append(
+        lines += [
+            _allocated(state.temporary_bytes, tokens),
             f"Peak memory during memory usage profiling (torch + non-torch): {state.peak / GIB:.2f} GiB, available KV "
             f"cache memory when calculating max tokens: {pool.budget / GIB:.2f} GiB, fraction is set "
             f"{settings.free_gpu_memory_fraction}, kv size is {state.cells.estimated}. device total memory "
-            f"{total:.2f} GiB, , tmp kv_mem {state.temporary_bytes / GIB:.2f} GiB"
-        )
+            f"{total:.2f} GiB, , tmp kv_mem {state.temporary_bytes / GIB:.2f} GiB",
+        ]
         if rules.prints_estimated_memory:
             lines.append(f"Estimated max memory in KV cache : {pool.budget / GIB:.2f} GiB")
         else:

@@ -13,6 +13,7 @@ from oomph.facts.trtllm import memory
 from oomph.facts.trtllm.facts import Facts
 from oomph.facts.trtllm.memory import GRAPH_LIMIT
 from oomph.ir import Attention, Deployment, Model
+from oomph.tables import first_that_holds
 
 # kv_cache_config.dtype -> the cache's dtype in our words
 _KV_DTYPES = {"fp8": "F8_E4M3", "nvfp4": "F4", "bfloat16": "BF16", "float16": "F16", "half": "F16"}
@@ -64,7 +65,6 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         lora_share=_lora_share(flags),
         windows=_windows(flags, length),
         graph_batch_sizes=graphs,
-        graph_padding=bool(flags.get("cuda_graph_config.enable_padding")),
         overlap=overlap,
         chunked_prefill=bool(flags.get("enable_chunked_prefill")),
         policy=str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0]),
@@ -76,7 +76,6 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         draft_layers=layers,
         draft_model=draft_name(flags),
         draft_apart=_draft_apart(flags),
-        extra_kv_tokens=extra_kv,
         extra_tokens=_extra_tokens(facts, overlap, drafts, extra_kv),
         compiles_pieces=bool(flags.get("torch_compile_config")),
         estimates=_estimates(flags, deployment, facts),
@@ -240,19 +239,25 @@ _OLDEST, _OLDEST_FP8, _OLDEST_FP4 = 80, 89, 100
 def refusal(flags: Mapping[str, Any], model: Model, sizes: tuple[int, int, int], sm: int, facts: Facts) -> str:
     """`sizes`: tensor, pipeline and expert parallelism; `sm`: of the first GPU, 0 = not known."""
     tp, pp, ep = sizes
-    if ep > tp or tp % ep:  # mapping.py
-        return (
-            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got "
-            f"{tp // ep * ep} != {tp}"
-        )
-    if model.num_heads and model.num_heads % tp and not flags.get("enable_attention_dp"):
-        return f"AssertionError: {model.num_heads} attention heads are not divisible by tp_size {tp}"
-    if pp > max(1, len(model.layers)):
-        return f"ValueError: pp_size {pp} exceeds the {len(model.layers)} layers of the model"
+    heads, layers = model.num_heads, len(model.layers)
     policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0])
-    if policy not in POLICIES:
-        return f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(POLICIES)}"
-    return _checkpoint(model, facts) or _card(model, sm)
+    return first_that_holds(
+        (
+            ep > tp or tp % ep,  # mapping.py
+            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got "
+            f"{tp // ep * ep} != {tp}",
+        ),
+        (
+            heads and heads % tp and not flags.get("enable_attention_dp"),
+            f"AssertionError: {heads} attention heads are not divisible by tp_size {tp}",
+        ),
+        (pp > max(1, layers), f"ValueError: pp_size {pp} exceeds the {layers} layers of the model"),
+        (
+            policy not in POLICIES,
+            f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(POLICIES)}",
+        ),
+        (True, _checkpoint(model, facts) or _card(model, sm)),
+    )
 
 
 def _checkpoint(model: Model, facts: Facts) -> str:

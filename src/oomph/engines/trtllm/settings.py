@@ -33,7 +33,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     lora_share: float = 0.0  # of what is free behind the weights, for the cache of adapters; 0 = no adapters
     windows: tuple[int, ...] = ()  # max_attention_window, repeated over the layers; () = the whole context
     graph_batch_sizes: tuple[int, ...] = ()  # () = no graphs
-    graph_padding: bool = False
     overlap: bool = True  # not disable_overlap_scheduler
     chunked_prefill: bool = False
     policy: str = "GUARANTEED_NO_EVICT"
@@ -45,7 +44,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     draft_layers: int = 0  # MTP: further layers in the last stage's pool
     draft_model: str = ""  # speculative_config.speculative_model(_dir)
     draft_apart: bool = False  # a second model engine, whose cache the estimator counts too
-    extra_kv_tokens: int = 0  # get_num_extra_kv_tokens: one-engine drafts keep one token less apart
     extra_tokens: int = 1  # of every sequence while the capacity is estimated
     compiles_pieces: bool = False  # torch_compile_config: piecewise CUDA graphs of prompts
     estimates: bool = True  # a dummy run measures the peak

@@ -17,6 +17,7 @@ from oomph.simulate.links import layout_of
 from oomph.simulate.plain_timing import PlainFactors, plain_timing
 from oomph.simulate.speed import Timing
 from oomph.simulate.timing import StepTime, unit
+from oomph.tables import all_that_hold
 from oomph.units import cdiv
 
 # llmapi/llm.py _check_arguments; without chunked prefill a prompt is one batch
@@ -108,24 +109,30 @@ def _times(plan: Plan, model: Model, capacity: Capacity, timed: bool) -> tuple[t
 
 def _notes(capacity: Capacity, accepted: float) -> list[str]:
     window, blocks = capacity.windows[-1]
-    notes = ["no speed of TensorRT-LLM was compared: its steps take what vLLM's would"]
-    if capacity.policy != "MAX_UTILIZATION":
-        whole = cdiv(capacity.max_seq_len, window.block) * capacity.beams
-        notes.append(
+    whole = cdiv(capacity.max_seq_len, window.block) * capacity.beams
+    return all_that_hold(
+        (True, "no speed of TensorRT-LLM was compared: its steps take what vLLM's would"),
+        (
+            capacity.policy != "MAX_UTILIZATION",
             f"{capacity.policy} reserves blocks up to a request's max_tokens, taken to be what it gets; clients that "
-            f"leave max_tokens out reserve {capacity.max_seq_len:,} tokens, and at most {blocks // whole:,} run at once"
-        )
-    if not capacity.chunked:
-        notes.append(f"chunked prefill is off: prompts of more than {capacity.max_num_tokens:,} tokens are refused")
-    if capacity.beams > 1:
-        notes.append(f"every request asks for {capacity.beams} beams (max_beam_width)")
-    if capacity.drafts:
-        notes.append(
-            f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted); their own layers take no time"
-        )
-    if capacity.reuses and capacity.slides:
-        notes.append("with sliding windows prompts are not found again here, although enable_block_reuse is on")
-    return notes
+            f"leave max_tokens out reserve {capacity.max_seq_len:,} tokens, and at most {blocks // whole:,} run at "
+            "once",
+        ),
+        (
+            not capacity.chunked,
+            f"chunked prefill is off: prompts of more than {capacity.max_num_tokens:,} tokens are refused",
+        ),
+        (capacity.beams > 1, f"every request asks for {capacity.beams} beams (max_beam_width)"),
+        (
+            capacity.drafts,
+            f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted); their own layers take no "
+            "time",
+        ),
+        (
+            capacity.reuses and capacity.slides,
+            "with sliding windows prompts are not found again here, although enable_block_reuse is on",
+        ),
+    )
 
 
 # How long TensorRT-LLM's steps take: vLLM's factors, since no published speed of it is held.

@@ -6,6 +6,7 @@ from oomph.engines.vllm.backend_query import Query, fa4_supported, fa_reads_fp8,
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.caches import SINKS_NEED_FA3
+from oomph.tables import all_that_hold
 
 
 def order(query: Query) -> tuple[str, ...]:
@@ -105,38 +106,36 @@ def _selector(query: Query) -> str:
 
 def reasons(backend: Backend, query: Query) -> list[str]:
     """`validate_configuration`: why not, in the engine's words and order."""
-    out: list[str] = []
-    if not _takes_head(backend, query):
-        out.append("head_size not supported")
-    if query.dtype not in backend.dtypes:
-        out.append("dtype not supported")
-    if not _takes_kv_dtype(backend, query):
-        out.append("kv_cache_dtype not supported")
-    if query.block_size is not None and not any(query.block_size % s == 0 for s in kernel_blocks(backend, query)):
-        out.append("block_size not supported")
-    if query.mm_prefix and not (
-        backend.mm_prefix == "always" or (backend.mm_prefix == "fa4" and fa4_supported(query.sm))
-    ):
-        out.append("partial multimodal token full attention not supported")
-    if query.mla != backend.mla:
-        out.append("MLA not supported" if query.mla else "non-MLA not supported")
-    if query.sink and not _takes_sinks(backend, query):
-        out.append(query.attention.sinks_refused)
-    if query.sparse != backend.sparse:
-        out.append("sparse not supported" if query.sparse else "non-sparse not supported")
-    if not (backend.min_sm <= query.sm <= backend.max_sm) or (backend.majors and query.major not in backend.majors):
-        out.append("compute capability not supported")
-    if query.attn_type not in backend.attn_types:
-        kind = query.attn_type if query.attention.types_are_words else f"AttentionType.{query.attn_type.upper()}"
-        out.append(f"attention type {kind} not supported")
-    if query.sliding and not backend.sliding and query.attention.asks_sliding:
-        out.append("sliding window not supported")
-    if query.pcp > 1 and not backend.mla and query.attention.asks_sliding:  # both questions came with 0.26
-        out.append("PCP not supported")
-    if query.dcp > 1 and not backend.dcp and query.attention.asks_dcp:
-        out.append("DCP not supported")
-    reason = _combination(backend, query)
-    return [*out, reason] if reason else out
+    other_card = not backend.min_sm <= query.sm <= backend.max_sm
+    kind = query.attn_type if query.attention.types_are_words else f"AttentionType.{query.attn_type.upper()}"
+    asks_sliding = query.attention.asks_sliding  # 0.26 began to ask for windows and for PCP
+    combination = _combination(backend, query)
+    return all_that_hold(
+        (not _takes_head(backend, query), "head_size not supported"),
+        (query.dtype not in backend.dtypes, "dtype not supported"),
+        (not _takes_kv_dtype(backend, query), "kv_cache_dtype not supported"),
+        (not _takes_block(backend, query), "block_size not supported"),
+        (not _takes_mm_prefix(backend, query), "partial multimodal token full attention not supported"),
+        (query.mla != backend.mla, "MLA not supported" if query.mla else "non-MLA not supported"),
+        (query.sink and not _takes_sinks(backend, query), query.attention.sinks_refused),
+        (query.sparse != backend.sparse, "sparse not supported" if query.sparse else "non-sparse not supported"),
+        (other_card or (backend.majors and query.major not in backend.majors), "compute capability not supported"),
+        (query.attn_type not in backend.attn_types, f"attention type {kind} not supported"),
+        (query.sliding and not backend.sliding and asks_sliding, "sliding window not supported"),
+        (query.pcp > 1 and not backend.mla and asks_sliding, "PCP not supported"),
+        (query.dcp > 1 and not backend.dcp and query.attention.asks_dcp, "DCP not supported"),
+        (combination, combination),
+    )
+
+
+def _takes_block(backend: Backend, query: Query) -> bool:
+    block = query.block_size
+    return block is None or any(block % size == 0 for size in kernel_blocks(backend, query))
+
+
+def _takes_mm_prefix(backend: Backend, query: Query) -> bool:
+    always = backend.mm_prefix == "always" or (backend.mm_prefix == "fa4" and fa4_supported(query.sm))
+    return always or not query.mm_prefix
 
 
 def _takes_head(backend: Backend, query: Query) -> bool:

@@ -58,8 +58,13 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         return deployment(call, older, (*notes, note))
     _merge_speculative(flags, options)
     extra_notes = [f"{shown(word)} is set nowhere: left out" for word in extra]
-    all_notes = [*notes, *config_notes, *parsed.notes, *extra_notes]
-    all_notes += variables.check(memory_variables(call.environment), release.version)
+    all_notes = [
+        *notes,
+        *config_notes,
+        *parsed.notes,
+        *extra_notes,
+        *variables.check(memory_variables(call.environment), release.version),
+    ]
     idle = {field: why for field in flags if (why := options.idle(field))}
     all_notes += [
         f"{_name(field, options)} has no effect in vLLM {options.release}: {why}" for field, why in idle.items()

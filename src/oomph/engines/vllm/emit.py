@@ -43,8 +43,10 @@ def config_file(deployment: Deployment) -> str:
             values[key] = json.dumps(value) if isinstance(value, dict) else value
         else:
             values[key] = value
-    lines = ["# vllm serve --config FILE"]
-    lines += [f"# with {name}={value} in the environment" for name, value in deployment.environment.items()]
+    lines = [
+        "# vllm serve --config FILE",
+        *[f"# with {name}={value} in the environment" for name, value in deployment.environment.items()],
+    ]
     return "\n".join(lines) + "\n" + dump(values)
 
 

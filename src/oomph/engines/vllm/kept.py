@@ -134,8 +134,11 @@ class _Sampler:
         """Log-probabilities, then penalties: two counts of every word in int64, with masks (v1/utils.py)."""
         logits = self._take((1 + drafts) * rows * self.width)
         if drafts:
-            others = [self._take(rows * self.width), self._take((1 + drafts) * rows * _FLOAT)]
-            others.append(self._take(drafts * rows * _FLOAT))
+            others = [
+                self._take(rows * self.width),
+                self._take((1 + drafts) * rows * _FLOAT),
+                self._take(drafts * rows * _FLOAT),
+            ]
         else:
             copy, logprobs = self._take(rows * _FLOAT), self._take(rows * _FLOAT)
             self._drop(copy)

@@ -43,10 +43,14 @@ def v4_specs(attention: Attention, block: int, kv_dtype: str, facts: Facts, sm: 
         return [*out, (None, name)]
     if attention.indexer is not None and ratio == 4:
         width = indexer_width(attention.indexer.head_dim)
-        out.append((_spec("mla", block, width, width, ratio=ratio, role="v4_indexer"), "DEEPSEEK_V4_INDEXER"))
-        out.append((_partial(attention.indexer.head_dim, ratio), "CompressorBackend"))
-    out.append((_spec("mla", block, _STATE, attention.head_dim, ratio=ratio), name))
-    out.append((_partial(attention.head_dim, ratio), "CompressorBackend"))
+        out += [
+            (_spec("mla", block, width, width, ratio=ratio, role="v4_indexer"), "DEEPSEEK_V4_INDEXER"),
+            (_partial(attention.indexer.head_dim, ratio), "CompressorBackend"),
+        ]
+    out += [
+        (_spec("mla", block, _STATE, attention.head_dim, ratio=ratio), name),
+        (_partial(attention.head_dim, ratio), "CompressorBackend"),
+    ]
     return out
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -43,14 +44,16 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
 
 
 def _all(plan: Plan, model: Model) -> Iterator[Lever]:
-    yield from host_levers(plan)
-    yield from _budget(plan)
-    yield from _batch(plan, model)
-    yield from _graphs(plan)
-    yield from _cache(plan, model)
-    yield from _inputs(plan, model)
-    yield from _machine(plan)
-    yield from checkpoint_levers(plan, model, _WHOLE, dropped=("quantization", "load_format", "dtype"))
+    return chain(
+        host_levers(plan),
+        _budget(plan),
+        _batch(plan, model),
+        _graphs(plan),
+        _cache(plan, model),
+        _inputs(plan, model),
+        _machine(plan),
+        checkpoint_levers(plan, model, _WHOLE, dropped=("quantization", "load_format", "dtype")),
+    )
 
 
 def _flag(

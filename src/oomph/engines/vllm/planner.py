@@ -28,6 +28,7 @@ from oomph.engines.vllm.timeline import (
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst
+from oomph.tables import all_that_hold
 from oomph.units import cdiv
 
 
@@ -232,15 +233,25 @@ def summary(resolved: Resolved, cache: KvPlan | None = None, kernels: Sequence[s
 
 
 def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
-    lines = []
-    if not inputs[0].context_measured:
-        lines.append("CUDA context and driver memory: as start-ups on such cards printed it, not measured here")
-    if inputs[0].device.vendor != "nvidia":
-        lines.append(f"{inputs[0].device.name}: kernels as on NVIDIA cards, overheads as a few posted starts show them")
-    if inputs[0].peak == "encoder":
-        lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
-    if inputs[0].graphs.largest:
-        lines.append("CUDA graph memory: from captures traced on an H200, good to 25 % there, taken as 50 % elsewhere")
+    first = inputs[0]
+    lines = all_that_hold(
+        (
+            not first.context_measured,
+            "CUDA context and driver memory: as start-ups on such cards printed it, not measured here",
+        ),
+        (
+            first.device.vendor != "nvidia",
+            f"{first.device.name}: kernels as on NVIDIA cards, overheads as a few posted starts show them",
+        ),
+        (
+            first.peak == "encoder",
+            "vision encoder's peak: from its dimensions, not measured (half to twice as much)",
+        ),
+        (
+            first.graphs.largest,
+            "CUDA graph memory: from captures traced on an H200, good to 25 % there, taken as 50 % elsewhere",
+        ),
+    )
     return tuple(lines)
 
 

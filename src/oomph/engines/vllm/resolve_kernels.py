@@ -15,6 +15,7 @@ from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, towe
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.linear_backends import CAPABILITY, CUT_GROUP, PACKED, LinearKernels
 from oomph.ir import Linear, Scheme
+from oomph.tables import first_that_holds
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
 _MACHETE_N, _MACHETE_K = 128, 64  # machete_utils.py MACHETE_PREPACKED_BLOCK_SHAPE
@@ -126,13 +127,12 @@ def _verify(case: Case, names: tuple[str, ...]) -> None:
 def _tiles(case: Case) -> str:
     """marlin_utils.py:165 verify_marlin_supports_shape."""
     advice = "Consider reducing tensor_parallel_size or running with --quantization gptq."
-    if case.n % _MARLIN_N:
-        return f"Weight output_size_per_partition = {case.n} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"
-    if case.k % _MARLIN_K:
-        return f"Weight input_size_per_partition = {case.k} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"
-    if case.cut:
-        return f"Weight input_size_per_partition = {case.k} is not divisible by group_size = {case.group}. {advice}"
-    return ""
+    rows, columns = f"Weight output_size_per_partition = {case.n}", f"Weight input_size_per_partition = {case.k}"
+    return first_that_holds(
+        (case.n % _MARLIN_N, f"{rows} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"),
+        (case.k % _MARLIN_K, f"{columns} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"),
+        (case.cut, f"{columns} is not divisible by group_size = {case.group}. {advice}"),
+    )
 
 
 def _marlin(case: Case) -> str:
@@ -147,39 +147,38 @@ def _marlin(case: Case) -> str:
 
 
 def _machete(case: Case) -> str:
-    if case.sm != 90:
-        return f"Machete {_ONLY_HOPPER}"
-    if case.scheme.desc_act and case.k != case.k_full:
-        return _reordered("Machete")
-    if case.group not in (-1, 64, 128):
-        return f"Group size ({case.group}) not supported by Machete, supported group sizes are: [-1, 64, 128]"
-    if case.k % _MACHETE_K:
-        return f"Input features size must be divisible by {_MACHETE_K}"
-    return f"Output features size must be divisible by {_MACHETE_N}" if case.n % _MACHETE_N else ""
+    return first_that_holds(
+        (case.sm != 90, f"Machete {_ONLY_HOPPER}"),
+        (case.scheme.desc_act and case.k != case.k_full, _reordered("Machete")),
+        (
+            case.group not in (-1, 64, 128),
+            f"Group size ({case.group}) not supported by Machete, supported group sizes are: [-1, 64, 128]",
+        ),
+        (case.k % _MACHETE_K, f"Input features size must be divisible by {_MACHETE_K}"),
+        (case.n % _MACHETE_N, f"Output features size must be divisible by {_MACHETE_N}"),
+    )
 
 
 def _allspark(case: Case) -> str:
-    if case.scheme.desc_act:
-        return "Act reordering currently not supported by AllSpark"
-    if not case.scheme.symmetric:
-        return "Zero points currently not supported by AllSpark"
-    if case.sm >= 90:
-        return f"AllSpark currently does not support device_capability = {case.sm}."
-    if case.group != -1:
-        return (
-            f"For Ampere GPU, AllSpark does not support group_size = {case.group}. Only group_size = -1 are supported."
-        )
-    if case.kind != "uint8b128":
-        return (
+    return first_that_holds(
+        (case.scheme.desc_act, "Act reordering currently not supported by AllSpark"),
+        (not case.scheme.symmetric, "Zero points currently not supported by AllSpark"),
+        (case.sm >= 90, f"AllSpark currently does not support device_capability = {case.sm}."),
+        (
+            case.group != -1,
+            f"For Ampere GPU, AllSpark does not support group_size = {case.group}. Only group_size = -1 are supported.",
+        ),
+        (
+            case.kind != "uint8b128",
             f"For Ampere GPU, AllSpark does not support quant type ({case.kind}). Only quant type "
-            "([ScalarType.uint8b128]) are supported."
-        )
-    if case.k % _ALLSPARK or case.n % _ALLSPARK:
-        return (
+            "([ScalarType.uint8b128]) are supported.",
+        ),
+        (
+            case.k % _ALLSPARK or case.n % _ALLSPARK,
             f"AllSpark needs input_size_per_partition % {_ALLSPARK} = 0 and output_size_per_partition % {_ALLSPARK} = "
-            "0 for Ampere GPU optimized kernels."
-        )
-    return ""
+            "0 for Ampere GPU optimized kernels.",
+        ),
+    )
 
 
 def _conch(case: Case) -> str:
@@ -191,22 +190,27 @@ def _conch(case: Case) -> str:
 
 
 def _exllama(case: Case) -> str:
-    if case.scheme.desc_act and case.k != case.k_full:
-        return _reordered("Exllama")
-    if case.n % (32 // case.scheme.bits):
-        return (
+    return first_that_holds(
+        (case.scheme.desc_act and case.k != case.k_full, _reordered("Exllama")),
+        (
+            case.n % (32 // case.scheme.bits),
             "Output features must be a multiple of the pack factor (32 / num_bits) so that we can correctly pack the "
-            "zero points"
-        )
-    if not case.half:
-        return "Exllama only supports float16 activations"
-    if not case.scheme.symmetric:
-        return f"Quant type ({case.kind}) not supported by Exllama, supported types are: {_listed('uint4b8 uint8b128')}"
-    if case.group <= 0:
-        return f"Group size ({case.group}) must be positive, Exllama does not support channelwise quantization"
-    if case.k_full % case.group:
-        return f"Group size ({case.group}) does not evenly divide the number of input features ({case.k_full})"
-    return ""
+            "zero points",
+        ),
+        (not case.half, "Exllama only supports float16 activations"),
+        (
+            not case.scheme.symmetric,
+            f"Quant type ({case.kind}) not supported by Exllama, supported types are: {_listed('uint4b8 uint8b128')}",
+        ),
+        (
+            case.group <= 0,
+            f"Group size ({case.group}) must be positive, Exllama does not support channelwise quantization",
+        ),
+        (
+            case.group > 0 and case.k_full % case.group,
+            f"Group size ({case.group}) does not evenly divide the number of input features ({case.k_full})",
+        ),
+    )
 
 
 def _triton(case: Case) -> str:

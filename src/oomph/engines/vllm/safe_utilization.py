@@ -34,8 +34,10 @@ def safe_utilization(plan: Plan) -> SafeUtilization:
     ranks = [rank for at, rank in enumerate(plan.ranks) if not at or rank.stages is not plan.ranks[at - 1].stages]
     limits = [_of_rank(rank, util) for rank in ranks]
     if any(device.unified for device in plan.deployment.gpus):
-        limits.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
-        limits += _by_host(plan, util)
+        limits += [
+            SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"),
+            *_by_host(plan, util),
+        ]
     unplanned = SafeUtilization(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
     return min(limits, key=lambda safe: safe.value, default=unplanned)
 

@@ -7,7 +7,6 @@ Origins: `server_args.py` _handle_speculative_decoding and auto_choose_speculati
 from __future__ import annotations
 
 from oomph.facts.changes import Facts, changes, since
-from oomph.facts.sglang.architectures import evolving
 
 Choice = tuple[int, int, int]  # speculative_num_steps, speculative_eagle_topk, speculative_num_draft_tokens
 CHAIN: Choice = (3, 1, 4)
@@ -32,13 +31,3 @@ class Drafts(Facts):
             )
         )
     )  # fmt: skip
-    # architectures whose checkpoint is its own drafter's (speculative_draft_model_path = model_path)
-    own_heads = evolving(
-        "DeepseekV32ForCausalLM DeepseekV3ForCausalLM Glm4MoeForCausalLM BailingMoeForCausalLM BailingMoeV2ForCausalLM "
-        "MistralLarge3ForCausalLM PixtralForConditionalGeneration",
-        ("0.5.8", "+Glm4MoeLiteForCausalLM"),
-        ("0.5.9", "+GlmMoeDsaForCausalLM +BailingMoeV2_5ForCausalLM"),
-        ("0.5.11", "+HYV3ForCausalLM"),
-        ("0.5.12", "+DeepseekV4ForCausalLM"),
-        ("0.5.20", "+HYV4ForCausalLM +Qwen4ExpForConditionalGeneration"),
-    )

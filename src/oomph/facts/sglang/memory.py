@@ -72,7 +72,6 @@ class Memory(Facts):
     decode_worker_keeps_share = since("0.5.17")
     embedding_cache = changes(0, ("0.5.18", 100))  # SGLANG_VLM_CACHE_SIZE_MB, out of the KV budget
     feature_cache = changes(0, ("0.5.18", 1024))  # SGLANG_MM_FEATURE_CACHE_MB, with --mm-feature-transport cuda_ipc
-    share_without_card = changes(0.88, ("0.5.20", 0.95))
 
 
 # num_hidden_layers and hidden_size of vision configs that leave them to their class or call them otherwise
@@ -130,8 +129,6 @@ class Buffers(Facts):
     inputs_for_every_token = since("0.5.14")
     # triton_backend.py:73 _mla_decode_kv_splits_cap: latent attention splits by the card's multiprocessors
     latent_splits = since("0.5.12")
-    # cuda_graph_setup.py: prefill graphs that nobody asked for are left out where less GiB are free
-    least_free_for_prefill = changes(0.0, ("0.5.16", 4.0), ("0.5.18", 0.0))
 
 
 # How SGLang divides what the weights leave: one pool, two with sliding windows, states, DeepSeek-V4's own.

@@ -107,8 +107,11 @@ def _packed(case: Case, packed: str, scales: str, zeros: str, *, q_copy: bool, s
         steps += _zeros_to_marlin(case, zeros)
     # a transposed weight is contiguous for Machete and not for Marlin, and the other way round
     copy_m = not q_copy
-    steps += [("contiguous", qb)] if copy_m else []
-    steps += [(f"{packed}'", qb), *drop(*(["contiguous"] if copy_m else []), packed)]
+    steps += [
+        *([("contiguous", qb)] if copy_m else []),
+        (f"{packed}'", qb),
+        *drop(*(["contiguous"] if copy_m else []), packed),
+    ]
     return [
         *steps,
         *([("contiguous", sb)] if s_copy else []),

@@ -86,8 +86,9 @@ def _fp8(case: ExpertsCase) -> list[Step]:
             ("contiguous", n * k),
             (f"{name}x", n * k, case.experts),
             *drop("packed", "contiguous"),
+            (f"{name}'", case.experts * n * k),
+            *drop(f"{name}x"),
         ]
-        steps += [(f"{name}'", case.experts * n * k), *drop(f"{name}x")]
     for name, n, k in case.rows:
         scales = n * case.dtype_bytes * (k // (scheme.block[1] or 128) if scheme.strategy == "block" else 1)
         steps += [
@@ -154,8 +155,16 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
             case.experts * round_up(n, 128) * round_up(k // 16, 4),
             case.experts * round_up(n2, 128) * round_up(k2 // 16, 4),
         )
-        steps += [("w13r", w13), ("s13r", case.experts * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
-        steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
+        steps += [
+            ("w13r", w13),
+            ("s13r", case.experts * n * (k // 16)),
+            ("s13p", s13),
+            ("s13", s13),
+            ("s13p", 0),
+            ("s2p", s2),
+            ("s2", s2),
+            ("s2p", 0),
+        ]
         if case.kernel == TRTLLM:  # w2 is shuffled too
             steps += [("w13'", w13), ("w2'", w2), *drop("w13r", "w2_weight")]
         return [*steps, *drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
@@ -167,14 +176,12 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
             ("float", 4 * case.experts * scales),
             ("scaled", 4 * case.experts * scales),
             ("float", 0),
-        ]
-        steps += [
             ("mask", case.experts * scales),
             *drop("scaled", "mask"),
             (f"{name}y", scales, case.experts),
             (f"{name}s", case.experts * scales),
+            *drop("wide", f"{name}y"),
         ]
-        steps += drop("wide", f"{name}y")
     steps += [("global13", 4 * case.experts), ("global2", 4 * case.experts)]
     return [*steps, *drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
 

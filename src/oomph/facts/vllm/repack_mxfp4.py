@@ -68,20 +68,19 @@ def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
     if case.bias:
         steps += [("w13b", 4 * case.experts * case.rows[0][1]), ("w2b", 4 * case.experts * case.rows[1][1])]
     (_, n, k), (_, n2, k2) = case.rows
-    steps += [("swapped_s", case.experts * n * (k // 32)), ("swapped", case.experts * n * k // 2)]
     steps += [
+        ("swapped_s", case.experts * n * (k // 32)),
+        ("swapped", case.experts * n * k // 2),
         ("x13", n * k // 2, case.experts),
         ("y13", n * (k // 32), case.experts),
         ("x2", n2 * k2 // 2, case.experts),
         ("y2", n2 * k2 // 32, case.experts),
-    ]
-    steps += [
         ("w13'", case.experts * n * k // 2),
         ("w13s", case.experts * n * (k // 32)),
         ("w2'", case.experts * n2 * k2 // 2),
         ("w2s", case.experts * n2 * k2 // 32),
+        *drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight"),
     ]
-    steps += drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
     return [*steps, *drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
@@ -96,8 +95,11 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool, group
         steps += [(f"{name}b", 4 * case.experts * n) for name, n, _ in case.rows]
     for name, n, k in case.rows:
         packed = case.experts * round_up(n, tile[0]) * round_up(k // 2, tile[1])
-        steps += [("pad", packed), ("clone", packed), ("pad", 0)] if doubled else [("clone", packed)]
-        steps += [("moved", packed), ("clone", 0)]
+        steps += [
+            *([("pad", packed), ("clone", packed), ("pad", 0)] if doubled else [("clone", packed)]),
+            ("moved", packed),
+            ("clone", 0),
+        ]
         for quarter in ("first", "second", "third", "fourth"):
             steps += _pack_nibbles(quarter, packed)
         steps += [
@@ -109,9 +111,12 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool, group
             ("s3", packed),
             ("m3", packed),
             ("s3", 0),
+            ("or2", packed),
+            *drop("m3", "or1"),
+            (f"{name}'", packed),
+            ("or2", 0),
+            *drop("first", "second", "third", "fourth", "moved"),
         ]
-        steps += [("or2", packed), *drop("m3", "or1"), (f"{name}'", packed), ("or2", 0)]
-        steps += drop("first", "second", "third", "fourth", "moved")
         scale, padded = case.experts * n * (k // 32), case.experts * round_up(n, 256) * round_up(k // 32, groups)
         steps += [
             ("c", scale),

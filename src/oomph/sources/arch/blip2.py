@@ -17,8 +17,10 @@ def build(builder: Builder) -> Skeleton:
         raise UnknownCache(f"the language model {kind} inside this model is not known")
     vision, former = builder.config.sub("vision_config"), builder.config.sub("qformer_config")
     # Blip2VisionConfig
-    vision.fill(hidden_size=1408, intermediate_size=6144, num_hidden_layers=39, num_attention_heads=16)
-    vision.fill(image_size=224, patch_size=14)
+    vision.fill(
+        hidden_size=1408, intermediate_size=6144, num_hidden_layers=39, num_attention_heads=16, image_size=224,
+        patch_size=14,
+    )  # fmt: skip
     former.fill(hidden_size=768)
     queries = builder.config.integer("num_query_tokens", default=32)
     layers, root = opt(builder, "language_model.")
@@ -63,8 +65,10 @@ def _queries(builder: Builder, former: Config, queries: int) -> Tower:
 def query_transformer(site: Site, former: Config) -> tuple[tuple[int, Block], ...]:
     """Blip2QFormerModel: nn.Linear everywhere; every other layer looks at the encoder's output too."""
     # Blip2QFormerConfig
-    former.fill(hidden_size=768, num_hidden_layers=12, intermediate_size=3072, cross_attention_frequency=2)
-    former.fill(encoder_hidden_size=1408)
+    former.fill(
+        hidden_size=768, num_hidden_layers=12, intermediate_size=3072, cross_attention_frequency=2,
+        encoder_hidden_size=1408,
+    )  # fmt: skip
     hidden, builder = former.integer("hidden_size"), site.b
     every, count = former.integer("cross_attention_frequency"), former.integer("num_hidden_layers", high=10_000)
     at = "qformer.encoder.layer.0"

@@ -211,8 +211,10 @@ _TWO = ("post_attention_layernorm", "input_layernorm")
 def opt(builder: Builder, prefix: str = "") -> tuple[tuple[Layer, ...], Block]:
     """`prefix`: of an OPT inside another model, with its dot."""
     text = builder.text
-    text.fill(hidden_size=768, ffn_dim=3072, num_hidden_layers=12, num_attention_heads=12, vocab_size=50272)
-    text.fill(max_position_embeddings=2048)
+    text.fill(
+        hidden_size=768, ffn_dim=3072, num_hidden_layers=12, num_attention_heads=12, vocab_size=50272,
+        max_position_embeddings=2048,
+    )  # fmt: skip
     hidden, heads, inner = text.integer("hidden_size"), text.integer("num_attention_heads"), text.integer("ffn_dim")
     bias = text.flag("enable_bias", default=True)
     attention = Attention("full", heads, heads, hidden // heads, hidden // heads)
@@ -240,8 +242,10 @@ def _opt_root(builder: Builder, hidden: int, prefix: str) -> Block:
         _everywhere(builder, f"{at}.embed_positions.weight", text.integer("max_position_embeddings") + 2, hidden),
     ]
     if width != hidden:
-        modules.append(_everywhere(builder, f"{at}.project_out.weight", width, hidden))
-        modules.append(_everywhere(builder, f"{at}.project_in.weight", hidden, width))
+        modules += [
+            _everywhere(builder, f"{at}.project_out.weight", width, hidden),
+            _everywhere(builder, f"{at}.project_in.weight", hidden, width),
+        ]
     if text.flag("do_layer_norm_before", default=True) and not text.flag("_remove_final_layer_norm"):
         for part in ("weight", "bias"):
             modules.append(Param(f"{at}.final_layer_norm.{part}", (hidden,), builder.dtype, "norm", everywhere=True))

@@ -14,10 +14,14 @@ from oomph.sources.arch.llava import clip
 def build(builder: Builder) -> Skeleton:
     text, vision = builder.text, builder.config.sub("vision_config")
     # CLIPTextConfig, CLIPVisionConfig
-    text.fill(vocab_size=49408, hidden_size=512, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=8)
-    text.fill(max_position_embeddings=77)
-    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
-    vision.fill(image_size=224, patch_size=32)
+    text.fill(
+        vocab_size=49408, hidden_size=512, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=8,
+        max_position_embeddings=77,
+    )  # fmt: skip
+    vision.fill(
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, image_size=224,
+        patch_size=32,
+    )  # fmt: skip
     hidden, heads, inner = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "intermediate_size"))
     width = hidden // heads
     attention = Attention("full", heads, heads, width, width)

@@ -32,8 +32,10 @@ def build(builder: Builder) -> Skeleton:
             modules += _attention_modules(site, mixers[0])
         if not block.sub("ffn").flag("no_op"):
             inner = _intermediate(text, block.sub("ffn"))
-            modules += site.gated_mlp(text.integer("hidden_size"), inner, bias=text.flag("mlp_bias"))
-            modules.append(site.norm("post_attention_layernorm", text.integer("hidden_size")))
+            modules += [
+                *site.gated_mlp(text.integer("hidden_size"), inner, bias=text.flag("mlp_bias")),
+                site.norm("post_attention_layernorm", text.integer("hidden_size")),
+            ]
         layers.append(builder.layer(i, site.prefix, mixers, modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))
 

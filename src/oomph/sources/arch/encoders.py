@@ -24,8 +24,10 @@ def _norm(builder: Builder, name: str, dim: int, bias: bool) -> list[Module]:
 
 def _modern(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=50368, hidden_size=768, intermediate_size=1152, num_hidden_layers=22, num_attention_heads=12)
-    text.fill(max_position_embeddings=8192, global_attn_every_n_layers=3, local_attention=128)
+    text.fill(
+        vocab_size=50368, hidden_size=768, intermediate_size=1152, num_hidden_layers=22, num_attention_heads=12,
+        max_position_embeddings=8192, global_attn_every_n_layers=3, local_attention=128,
+    )  # fmt: skip
     hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
     width = hidden // heads
     classifies = builder.architecture != "ModernBertModel"
@@ -81,10 +83,11 @@ def _modern_root(builder: Builder, at: str, hidden: int, classifies: bool) -> Bl
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("head.dense.weight", (hidden, hidden)),
             ("head.norm.weight", (hidden,)),
+            *([("head.dense.bias", (hidden,))] if text.flag("classifier_bias") else []),
+            *([("head.norm.bias", (hidden,))] if bias else []),
+            ("classifier.weight", (labels, hidden)),
+            ("classifier.bias", (labels,)),
         ]
-        shapes += [("head.dense.bias", (hidden,))] if text.flag("classifier_bias") else []
-        shapes += [("head.norm.bias", (hidden,))] if bias else []
-        shapes += [("classifier.weight", (labels, hidden)), ("classifier.bias", (labels,))]
         # the head of token classification is built in the model's dtype, all but its last layer
         tokens = builder.architecture == "ModernBertForTokenClassification"
         for name, shape in shapes:

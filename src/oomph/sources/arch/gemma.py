@@ -124,8 +124,11 @@ def _text(
         ]
         if generation == 3:
             modules += [site.norm("self_attn.q_norm", head_dim), site.norm("self_attn.k_norm", head_dim)]
-        modules += site.gated_mlp(hidden, inter)
-        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+        modules += [
+            *site.gated_mlp(hidden, inter),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
         if generation > 1:
             modules += [site.norm("pre_feedforward_layernorm", hidden), site.norm("post_feedforward_layernorm", hidden)]
         layers.append(builder.layer(i, site.prefix, [attentions[kind]], modules))

@@ -23,10 +23,12 @@ SHARED = "kv of layers that share a cache"
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     # Gemma3nTextConfig
-    text.fill(vocab_size=262400, hidden_size=2048, intermediate_size=16384, num_hidden_layers=35, num_attention_heads=8)
-    text.fill(num_key_value_heads=2, head_dim=256, max_position_embeddings=32768, sliding_window=512)
-    text.fill(rope_theta=1e6, rope_local_base_freq=1e4, vocab_size_per_layer_input=262144)
-    text.fill(hidden_size_per_layer_input=256, altup_num_inputs=4, num_kv_shared_layers=15, laurel_rank=64)
+    text.fill(
+        vocab_size=262400, hidden_size=2048, intermediate_size=16384, num_hidden_layers=35, num_attention_heads=8,
+        num_key_value_heads=2, head_dim=256, max_position_embeddings=32768, sliding_window=512, rope_theta=1e6,
+        rope_local_base_freq=1e4, vocab_size_per_layer_input=262144, hidden_size_per_layer_input=256,
+        altup_num_inputs=4, num_kv_shared_layers=15, laurel_rank=64,
+    )  # fmt: skip
     wrapped = builder.architecture == "Gemma3nForConditionalGeneration"
     prefix = builder.root("model.language_model", "language_model.model") if wrapped else "model"
     types = layer_types(text, 5)
@@ -110,8 +112,7 @@ def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, *, share
         site.replicated("per_layer_projection", hidden, ple, "other"),
     ]
     norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")
-    modules += [site.norm(f"{n}_layernorm", hidden) for n in norms]
-    modules.append(site.norm("post_per_layer_input_norm", hidden))
+    modules += [*[site.norm(f"{n}_layernorm", hidden) for n in norms], site.norm("post_per_layer_input_norm", hidden)]
     return builder.layer(index, site.prefix, [mixer], modules)
 
 

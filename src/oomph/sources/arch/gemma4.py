@@ -27,15 +27,18 @@ def build(builder: Builder) -> Skeleton:
     # Gemma4TextConfig; Gemma4UnifiedTextConfig has no per-layer embeddings
     diffuses = builder.architecture == "DiffusionGemmaForBlockDiffusion"
     if diffuses:  # diffusion_gemma.py: DiffusionGemmaTextConfig, and attention_k_eq_v whatever the config says
-        text.fill(hidden_size_per_layer_input=0, max_position_embeddings=131072, sliding_window=512)
-        text.fill(attention_k_eq_v=True)
+        text.fill(
+            hidden_size_per_layer_input=0, max_position_embeddings=131072, sliding_window=512, attention_k_eq_v=True,
+        )  # fmt: skip
     elif builder.architecture == "Gemma4UnifiedForConditionalGeneration":
         text.fill(hidden_size_per_layer_input=0, max_position_embeddings=262144, sliding_window=1024)
     else:
         text.fill(hidden_size_per_layer_input=256, max_position_embeddings=131072, sliding_window=512)
-    text.fill(vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
-    text.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, vocab_size_per_layer_input=262144)
-    text.fill(tie_word_embeddings=True)
+    text.fill(
+        vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8,
+        num_key_value_heads=4, head_dim=256, global_head_dim=512, vocab_size_per_layer_input=262144,
+        tie_word_embeddings=True,
+    )  # fmt: skip
     unified = builder.architecture == "Gemma4UnifiedForConditionalGeneration"
     wrapped = text is not builder.config
     prefix = builder.root("model.language_model", "language_model.model") if wrapped else "model"
@@ -224,13 +227,17 @@ def _towers(builder: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Mod
     hidden = builder.text.integer("hidden_size")
     if builder.config.has("vision_config"):
         vision = builder.config.sub("vision_config")
-        towers += [vision_tower(builder, f"{before}vision_tower", vision)]
-        towers += [projector(builder, f"{before}embed_vision", "vision", hidden, vision.integer("hidden_size"))]
+        towers += [
+            vision_tower(builder, f"{before}vision_tower", vision),
+            projector(builder, f"{before}embed_vision", "vision", hidden, vision.integer("hidden_size")),
+        ]
         modalities.append(Modality("image", vision.integer("default_output_length", default=280)))
     if builder.config.has("audio_config"):
         audio = builder.config.sub("audio_config")
-        towers += [audio_tower(builder, f"{before}audio_tower", audio)]
-        towers += [projector(builder, f"{before}embed_audio", "audio", hidden, audio.integer("output_proj_dims"))]
+        towers += [
+            audio_tower(builder, f"{before}audio_tower", audio),
+            projector(builder, f"{before}embed_audio", "audio", hidden, audio.integer("output_proj_dims")),
+        ]
         modalities.append(Modality("audio", _AUDIO_TOKENS))
     modalities.append(Modality("video", _VIDEO_TOKENS))
     return tuple(towers), tuple(modalities)
@@ -243,9 +250,11 @@ def _towers(builder: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Mod
 
 def build_assistant(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=262144, hidden_size=256, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=4)
-    text.fill(num_key_value_heads=1, head_dim=256, global_head_dim=512, max_position_embeddings=131072)
-    text.fill(tie_word_embeddings=True)
+    text.fill(
+        vocab_size=262144, hidden_size=256, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=256, global_head_dim=512, max_position_embeddings=131072,
+        tie_word_embeddings=True,
+    )  # fmt: skip
     hidden, vocab = text.integer("hidden_size"), text.integer("vocab_size")
     target = builder.config.integer("backbone_hidden_size", default=1536)
     types = layer_types(text, 6)

@@ -43,8 +43,10 @@ def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
 
 
 def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
-    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64)
-    vision.fill(num_key_value_heads=12, patch_size=16, position_embedding_size=10240)
+    vision.fill(
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64,
+        num_key_value_heads=12, patch_size=16, position_embedding_size=10240,
+    )  # fmt: skip
     hidden, inter, width = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),
@@ -86,8 +88,10 @@ def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
 
 
 def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
-    audio.fill(hidden_size=1024, num_hidden_layers=12, num_attention_heads=8, conv_kernel_size=5, output_proj_dims=1536)
-    audio.fill(subsampling_conv_channels=[128, 32], use_clipped_linears=True)
+    audio.fill(
+        hidden_size=1024, num_hidden_layers=12, num_attention_heads=8, conv_kernel_size=5, output_proj_dims=1536,
+        subsampling_conv_channels=[128, 32], use_clipped_linears=True,
+    )  # fmt: skip
     hidden, count = audio.integer("hidden_size"), audio.integer("num_hidden_layers", high=10_000)
     heads, out = audio.integer("num_attention_heads"), audio.integer("output_proj_dims")
     channels = audio.integers("subsampling_conv_channels")

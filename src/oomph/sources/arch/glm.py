@@ -22,11 +22,10 @@ def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
     text = builder.text
     # Glm4MoeConfig
     text.fill(
-        vocab_size=151552, hidden_size=4096, intermediate_size=10944, num_hidden_layers=46, num_attention_heads=96
-    )
-    text.fill(num_key_value_heads=8, partial_rotary_factor=0.5, max_position_embeddings=131072)
-    text.fill(moe_intermediate_size=1408, num_experts_per_tok=8, n_shared_experts=1, n_routed_experts=128)
-    text.fill(first_k_dense_replace=1)
+        vocab_size=151552, hidden_size=4096, intermediate_size=10944, num_hidden_layers=46, num_attention_heads=96,
+        num_key_value_heads=8, partial_rotary_factor=0.5, max_position_embeddings=131072, moe_intermediate_size=1408,
+        num_experts_per_tok=8, n_shared_experts=1, n_routed_experts=128, first_k_dense_replace=1,
+    )  # fmt: skip
     heads, kv, head_dim = heads_of(text)
     attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
     count = text.integer("num_hidden_layers", high=10_000)
@@ -88,10 +87,10 @@ def build_vision(builder: Builder) -> Skeleton:
 def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
     text = builder.text
     # Glm4vTextConfig
-    text.fill(
-        vocab_size=151552, hidden_size=4096, intermediate_size=13696, num_hidden_layers=40, num_attention_heads=32
-    )
-    text.fill(num_key_value_heads=2, max_position_embeddings=32768, partial_rotary_factor=0.5)  # glm4.py:88 (0.32.0)
+    text.fill(  # glm4.py:88 (0.32.0)
+        vocab_size=151552, hidden_size=4096, intermediate_size=13696, num_hidden_layers=40, num_attention_heads=32,
+        num_key_value_heads=2, max_position_embeddings=32768, partial_rotary_factor=0.5,
+    )  # fmt: skip
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
     count = text.integer("num_hidden_layers", high=10_000)
@@ -127,8 +126,10 @@ def _vision_layer(builder: Builder, prefix: str, index: int, attention: Attentio
 
 def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     # Glm4vVisionConfig
-    vision.fill(depth=24, hidden_size=1536, num_heads=12, in_channels=3, image_size=336, patch_size=14)
-    vision.fill(out_hidden_size=4096, intermediate_size=13696, spatial_merge_size=2, temporal_patch_size=2)
+    vision.fill(
+        depth=24, hidden_size=1536, num_heads=12, in_channels=3, image_size=336, patch_size=14, out_hidden_size=4096,
+        intermediate_size=13696, spatial_merge_size=2, temporal_patch_size=2,
+    )  # fmt: skip
     hidden, heads, out = vision.integer("hidden_size"), vision.integer("num_heads"), vision.integer("out_hidden_size")
     count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
     inter, frames = vision.integer("intermediate_size"), vision.integer("temporal_patch_size")
@@ -196,8 +197,10 @@ def build_ocr(builder: Builder) -> Skeleton:
 
 def _ocr_vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     # GlmOcrVisionConfig
-    vision.fill(depth=24, hidden_size=1024, num_heads=16, in_channels=3, patch_size=14, out_hidden_size=1536)
-    vision.fill(intermediate_size=4096, spatial_merge_size=2, temporal_patch_size=2)
+    vision.fill(
+        depth=24, hidden_size=1024, num_heads=16, in_channels=3, patch_size=14, out_hidden_size=1536,
+        intermediate_size=4096, spatial_merge_size=2, temporal_patch_size=2,
+    )  # fmt: skip
     hidden, heads = vision.integer("hidden_size"), vision.integer("num_heads")
     count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
     inner = vision.integer("intermediate_size")

@@ -25,8 +25,10 @@ _WORDS = {"linear_attention": "mamba", "full_attention": "attention"}  # what tr
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     hybrid = builder.architecture == "GraniteMoeHybridForCausalLM"
-    text.fill(vocab_size=32000, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32)  # GraniteMoe*Config
-    text.fill(num_attention_heads=32, max_position_embeddings=2048, num_local_experts=8, num_experts_per_tok=2)
+    text.fill(  # GraniteMoe*Config
+        vocab_size=32000, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32,
+        max_position_embeddings=2048, num_local_experts=8, num_experts_per_tok=2,
+    )  # fmt: skip
     hidden = text.integer("hidden_size")
     heads, kv, width = heads_of(text)
     # granitemoehybrid.py:274 (0.21.0): a table only where position_embedding_type is "rope"
@@ -47,8 +49,11 @@ def build(builder: Builder) -> Skeleton:
                 site.qkv(hidden, heads, kv, width, bias=bias),
                 site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
             ]
-        modules += granite_mlp(site, text, hidden)
-        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+        modules += [
+            *granite_mlp(site, text, hidden),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
         layers.append(builder.layer(i, site.prefix, [mixer], modules))
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=True)
     return Skeleton(tuple(layers), root)
@@ -149,8 +154,10 @@ _TOKENS = 5001  # granite_speech.py get_max_audio_tokens: more than is expected,
 def build_speech(builder: Builder) -> Skeleton:
     audio, former = builder.config.sub("encoder_config"), builder.config.sub("projector_config")
     # GraniteSpeechEncoderConfig, Blip2QFormerConfig
-    audio.fill(input_dim=160, num_layers=10, hidden_dim=1024, feedforward_mult=4, num_heads=8, dim_head=128)
-    audio.fill(output_dim=42, max_pos_emb=512, conv_kernel_size=15, conv_expansion_factor=2)
+    audio.fill(
+        input_dim=160, num_layers=10, hidden_dim=1024, feedforward_mult=4, num_heads=8, dim_head=128, output_dim=42,
+        max_pos_emb=512, conv_kernel_size=15, conv_expansion_factor=2,
+    )  # fmt: skip
     former.fill(hidden_size=768)
     head = "language_model.lm_head"
     builder.text.fill(model_type="granite")
@@ -215,8 +222,10 @@ def _convolution(site: Site, at: str, audio: Config) -> list[Module]:
         "down_conv.bias": (wide,),
         **{f"batch_norm.{part}": (inner,) for part in ("weight", "bias", "running_mean", "running_var")},
     }
-    modules: list[Module] = [*layer_norm(site, f"{at}.norm", wide)]
-    modules += [Param(f"{at}.{name}", shape, dtype, "multimodal") for name, shape in shapes.items()]
+    modules: list[Module] = [
+        *layer_norm(site, f"{at}.norm", wide),
+        *[Param(f"{at}.{name}", shape, dtype, "multimodal") for name, shape in shapes.items()],
+    ]
     return [*modules, Param(f"{at}.batch_norm.num_batches_tracked", (), "I64", "multimodal", created_dtype="I64")]
 
 

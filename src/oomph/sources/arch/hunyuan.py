@@ -54,11 +54,12 @@ _SPARSE = ("indexed_attention", "deepseek_sparse_attention", "sparse_attention",
 def build_v4(builder: Builder) -> Skeleton:
     text = builder.text
     # HYV4Config
-    text.fill(vocab_size=120832, hidden_size=2816, intermediate_size=6912, moe_intermediate_size=768)
-    text.fill(num_hidden_layers=34, num_attention_heads=32, max_position_embeddings=262144, n_routed_experts=256)
-    text.fill(n_shared_experts=1, num_experts_per_tok=8, q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=192)
-    text.fill(qk_rope_head_dim=64, v_head_dim=256, index_topk=2048, index_head_dim=128, index_n_heads=16)
-    text.fill(hc_mult=4, gating_type="elementwise")
+    text.fill(
+        vocab_size=120832, hidden_size=2816, intermediate_size=6912, moe_intermediate_size=768, num_hidden_layers=34,
+        num_attention_heads=32, max_position_embeddings=262144, n_routed_experts=256, n_shared_experts=1,
+        num_experts_per_tok=8, q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64,
+        v_head_dim=256, index_topk=2048, index_head_dim=128, index_n_heads=16, hc_mult=4, gating_type="elementwise",
+    )  # fmt: skip
     count, hidden = text.integer("num_hidden_layers", high=10_000), text.integer("hidden_size")
     kinds = {key: _listed(text, key, count) for key in ("layer_types", "indexer_types", "mlp_layer_types")}
     layers = []
@@ -68,11 +69,17 @@ def build_v4(builder: Builder) -> Skeleton:
         sparse = bool(kinds["layer_types"]) and kinds["layer_types"][i] in _SPARSE and chooses
         indexer = _indexer(text) if sparse else None
         dense = kinds["mlp_layer_types"][i] == "dense" if kinds["mlp_layer_types"] else i == 0
-        modules = [*mla_modules(site, text), *(indexer_modules(site, text, indexer) if indexer else [])]
-        modules += [*_gate(site, text), *_sinks(text)]
-        modules += site.gated_mlp(hidden, text.integer("intermediate_size")) if dense else _experts(site, text)
-        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
-        modules += [*_connection("hc_attn_layer", text), *_connection("hc_mlp_layer", text)]
+        modules = [
+            *mla_modules(site, text),
+            *(indexer_modules(site, text, indexer) if indexer else []),
+            *_gate(site, text),
+            *_sinks(text),
+            *(site.gated_mlp(hidden, text.integer("intermediate_size")) if dense else _experts(site, text)),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+            *_connection("hc_attn_layer", text),
+            *_connection("hc_mlp_layer", text),
+        ]
         layers.append(builder.layer(i, site.prefix, [mla_mixer(text, indexer=indexer)], modules))
     root = builder.head(
         text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), extra=_head(text, hidden)

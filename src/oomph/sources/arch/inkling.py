@@ -16,8 +16,10 @@ _PADDED = 8  # moe.py InklingGate: rows of the router
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     # InklingModelConfig
-    text.fill(vocab_size=201024, hidden_size=1536, intermediate_size=768, num_hidden_layers=16, num_attention_heads=12)
-    text.fill(num_key_value_heads=4, d_rel=16, rel_extent=1024, sliding_window_size=512, num_experts_per_tok=1)
+    text.fill(
+        vocab_size=201024, hidden_size=1536, intermediate_size=768, num_hidden_layers=16, num_attention_heads=12,
+        num_key_value_heads=4, d_rel=16, rel_extent=1024, sliding_window_size=512, num_experts_per_tok=1,
+    )  # fmt: skip
     count, hidden = text.integer("num_hidden_layers", high=10_000), text.integer("hidden_size")
     windows = set(text.integers("local_layer_ids")) if isinstance(text.get("local_layer_ids"), list) else set()
     dense = text.integer("dense_mlp_idx", default=0, low=0)

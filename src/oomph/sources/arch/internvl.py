@@ -17,8 +17,10 @@ from oomph.sources.config import Config
 
 def build(builder: Builder) -> Skeleton:
     config, vision = builder.config, builder.config.sub("vision_config")
-    vision.fill(hidden_size=3200, intermediate_size=12800, num_hidden_layers=48, num_attention_heads=25)
-    vision.fill(image_size=448, patch_size=14, qkv_bias=True, qk_normalization=False, norm_type="layer_norm")
+    vision.fill(
+        hidden_size=3200, intermediate_size=12800, num_hidden_layers=48, num_attention_heads=25, image_size=448,
+        patch_size=14, qkv_bias=True, qk_normalization=False, norm_type="layer_norm",
+    )  # fmt: skip
     config.fill(downsample_ratio=0.5, max_dynamic_patch=12, use_thumbnail=True, select_layer=-1)
     size = config.integer("force_image_size", default=vision.integer("image_size"))
     ratio = config.number("downsample_ratio", default=0.5)

@@ -24,8 +24,10 @@ def build(builder: Builder) -> Skeleton:
 
 def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
     text = builder.text
-    text.fill(num_attention_heads=text.integer("num_heads", default=32), tie_word_embeddings=True, vocab_size=65536)
-    text.fill(max_position_embeddings=128000, num_key_value_heads=8, rope_theta=1e6)  # Lfm2Config
+    text.fill(  # Lfm2Config
+        num_attention_heads=text.integer("num_heads", default=32), tie_word_embeddings=True, vocab_size=65536,
+        max_position_embeddings=128000, num_key_value_heads=8, rope_theta=1e6,
+    )  # fmt: skip
     hidden = text.integer("hidden_size")
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
@@ -126,8 +128,10 @@ _MOST_TILES = 10  # Lfm2VlImageProcessor max_tiles, and the whole image once mor
 
 def build_vision(builder: Builder) -> Skeleton:
     config, vision = builder.config, builder.config.sub("vision_config")
-    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
-    vision.fill(num_channels=3, patch_size=16, num_patches=256)  # Siglip2VisionConfig
+    vision.fill(  # Siglip2VisionConfig
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
+        patch_size=16, num_patches=256,
+    )  # fmt: skip
     prefix = builder.root("model.language_model", "language_model.model")
     outer = "model." if prefix.startswith("model.") else ""
     language = language_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
@@ -183,8 +187,10 @@ def build_cosmos(builder: Builder) -> Skeleton:
     text, vision = builder.text, builder.config.sub("vision_config")
     # Cosmos3EdgeTextConfig, Siglip2VisionConfig, Cosmos3EdgeProjectorConfig
     text.fill(num_hidden_layers=28, head_dim=128)
-    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
-    vision.fill(num_channels=3, patch_size=16, num_patches=256)
+    vision.fill(
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
+        patch_size=16, num_patches=256,
+    )  # fmt: skip
     projector = builder.config.sub("projector_config")
     projector.fill(input_hidden_size=1024, spatial_merge_size=2, merger_intermediate_size=11520, out_hidden_size=1024)
     hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")

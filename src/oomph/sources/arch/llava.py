@@ -99,8 +99,10 @@ def _grid(vision: Config) -> int:
 
 
 def clip(builder: Builder, prefix: str, vision: Config) -> Tower:
-    vision.fill(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
-    vision.fill(num_channels=3, image_size=336, patch_size=14)
+    vision.fill(
+        hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16, num_channels=3,
+        image_size=336, patch_size=14,
+    )  # fmt: skip
     hidden, inner, heads = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),
@@ -164,8 +166,10 @@ def build_idefics3(builder: Builder) -> Skeleton:
     fill(builder, LLAMA)
     vision = builder.config.sub("vision_config")
     # Idefics3VisionConfig
-    vision.fill(hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16)
-    vision.fill(image_size=224, patch_size=32)
+    vision.fill(
+        hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16, image_size=224,
+        patch_size=32,
+    )  # fmt: skip
     scale = builder.config.integer("scale_factor", default=2)
     tower = siglip(builder, "model.vision_model", vision, idefics=True)
     wide, text = vision.integer("hidden_size") * scale * scale, builder.text.integer("hidden_size")
@@ -229,8 +233,10 @@ def build_aria(builder: Builder) -> Skeleton:
     # AriaTextConfig, Idefics3VisionConfig
     text.fill(moe_num_experts=8, moe_topk=2, moe_num_shared_experts=2, intermediate_size=4096)
     vision = config.sub("vision_config")
-    vision.fill(hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16)
-    vision.fill(image_size=224, patch_size=32)
+    vision.fill(
+        hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16, image_size=224,
+        patch_size=32,
+    )  # fmt: skip
     tower = siglip(builder, "vision_tower", vision, idefics=True)
     queries = [size for size in config.table("projector_patch_to_query_dict").values() if isinstance(size, int)]
     most = max(queries, default=256)

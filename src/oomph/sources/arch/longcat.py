@@ -23,12 +23,12 @@ def build(builder: Builder) -> Skeleton:
         site = builder.site(f"model.layers.{index}")
         modules: list[Module] = []
         for half in range(2):
-            modules += mla_modules(site, text, at=f"self_attn.{half}")
             modules += [
+                *mla_modules(site, text, at=f"self_attn.{half}"),
                 site.norm(f"input_layernorm.{half}", hidden),
                 site.norm(f"post_attention_layernorm.{half}", hidden),
+                *site.gated_mlp(hidden, wide, at=f"mlps.{half}"),
             ]
-            modules += site.gated_mlp(hidden, wide, at=f"mlps.{half}")
         name = "mlp.router.classifier"
         modules += [
             Linear(name, (Part(name, count + idle),), hidden, "replicated", "router", "F32", created_dtype="F32"),

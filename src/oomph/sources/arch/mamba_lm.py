@@ -77,8 +77,10 @@ def _second(text: Config) -> Mamba2:
 
 def build_bamba(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # BambaConfig
-    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=262144)
+    text.fill(  # BambaConfig
+        vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+        num_key_value_heads=8, max_position_embeddings=262144,
+    )  # fmt: skip
     hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
     heads, kv, width = heads_of(text)
     # bamba.py:183 (0.21.0): attn_rotary_emb of each head's dimensions turn
@@ -98,8 +100,11 @@ def build_bamba(builder: Builder) -> Skeleton:
             if i in attends
             else mamba2_modules(site, mamba, "mamba")
         )
-        modules += site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias"))
-        modules += [site.norm("input_layernorm", hidden), site.norm("pre_ff_layernorm", hidden)]
+        modules += [
+            *site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias")),
+            site.norm("input_layernorm", hidden),
+            site.norm("pre_ff_layernorm", hidden),
+        ]
         layers.append(builder.layer(i, site.prefix, [mixer], modules))
     root = builder.head(
         text.integer("vocab_size"),
@@ -116,8 +121,10 @@ def build_bamba(builder: Builder) -> Skeleton:
 
 def build_falcon_h1(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # FalconH1Config
-    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192)
+    text.fill(  # FalconH1Config
+        vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+        num_key_value_heads=8, max_position_embeddings=8192,
+    )  # fmt: skip
     hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
@@ -158,10 +165,12 @@ def build_falcon_h1(builder: Builder) -> Skeleton:
 
 def build_jamba(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=65536, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # JambaConfig
-    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=262144, num_experts=16)
-    text.fill(num_experts_per_tok=2, expert_layer_period=2, expert_layer_offset=1, attn_layer_period=8)
-    text.fill(attn_layer_offset=4, mamba_d_state=16, mamba_d_conv=4, mamba_expand=2)
+    text.fill(  # JambaConfig
+        vocab_size=65536, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+        num_key_value_heads=8, max_position_embeddings=262144, num_experts=16, num_experts_per_tok=2,
+        expert_layer_period=2, expert_layer_offset=1, attn_layer_period=8, attn_layer_offset=4, mamba_d_state=16,
+        mamba_d_conv=4, mamba_expand=2,
+    )  # fmt: skip
     hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width)

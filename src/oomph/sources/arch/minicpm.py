@@ -66,8 +66,10 @@ def build_vision(builder: Builder) -> Skeleton:
     fill(builder, style)
     hidden = builder.text.integer("hidden_size")
     vision = builder.config.sub("vision_config")
-    vision.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
-    vision.fill(image_size=980, patch_size=14)
+    vision.fill(
+        hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16, image_size=980,
+        patch_size=14,
+    )  # fmt: skip
     tower = siglip(builder, "vpm", vision, idefics=True)
     if builder.config.flag("drop_vision_last_layer", default=True):
         (count, layer), rest = tower.blocks[1], tower.blocks[2:]

@@ -221,12 +221,12 @@ def _modules(builder: Builder, site: Site, mixer: Attention, *, routed: bool) ->
         site.linear(f"{at}.qkv_proj", parts, hidden, "column", "attention"),
         site.row(f"{at}.o_proj", hidden, mixer.num_heads * width, "attention"),
         *norms,
+        *(
+            _moe(site, text)
+            if routed
+            else site.gated_mlp(hidden, text.integer("dense_intermediate_size", "intermediate_size"))
+        ),
     ]
-    modules += (
-        _moe(site, text)
-        if routed
-        else site.gated_mlp(hidden, text.integer("dense_intermediate_size", "intermediate_size"))
-    )
     return [*modules, site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
 
 

@@ -104,8 +104,10 @@ def qwen_moe_block(
         else site.replicated("mlp.gate", count, hidden, "router", quantised=False)
     ]
     if shared:
-        modules.append(site.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
-        modules += site.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")
+        modules += [
+            site.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False),
+            *site.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts"),
+        ]
     inter, top_k = text.integer("moe_intermediate_size"), text.integer("num_experts_per_tok")
     # qwen3_moe.py:203, qwen2_moe.py:170, qwen3_next.py:223 (0.32.0): softmax scores
     routing = Routing(renormalised=text.flag("norm_topk_prob", default=renormalised))

@@ -61,8 +61,10 @@ def _local(text: Config, heads: int, kv: int, head_dim: int) -> Attention:
 
 def _vision(builder: Builder, vision: Config) -> Tower:
     """The encoder's attention is split, its MLP is not (plain nn.Linear); none of it is quantised."""
-    vision.fill(hidden_size=1536, intermediate_size=8960, num_hidden_layers=50, num_attention_heads=16)
-    vision.fill(patch_size=14, patch_temporal=2, pos_emb_height=32, pos_emb_width=32)
+    vision.fill(
+        hidden_size=1536, intermediate_size=8960, num_hidden_layers=50, num_attention_heads=16, patch_size=14,
+        patch_temporal=2, pos_emb_height=32, pos_emb_width=32,
+    )  # fmt: skip
     hidden, inner, heads = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),

@@ -21,8 +21,10 @@ _WORDS = {"linear_attention": "mamba", "full_attention": "attention"}  # what tr
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     # NemotronHConfig
-    text.fill(head_dim=text.integer("attention_head_dim", default=128), n_groups=8, conv_kernel=4, mamba_head_dim=64)
-    text.fill(ssm_state_size=128, chunk_size=128, use_conv_bias=True)
+    text.fill(
+        head_dim=text.integer("attention_head_dim", default=128), n_groups=8, conv_kernel=4, mamba_head_dim=64,
+        ssm_state_size=128, chunk_size=128, use_conv_bias=True,
+    )  # fmt: skip
     kinds = _kinds(text, "hybrid_override_pattern", "layers_block_type")
     if not kinds:
         raise ConfigError(f"{text.where} has no hybrid_override_pattern or layers_block_type")

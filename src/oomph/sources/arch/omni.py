@@ -97,8 +97,10 @@ def _front(builder: Builder, audio: Config, dim: int) -> Block:
     table = Param("positional_embedding", positions, "F32", "multimodal", stored=False, created_dtype="F32")
     modules: list[Module] = [table]
     for i in (1, 2, 3):
-        modules.append(Param(f"conv2d{i}.weight", (wide, 1 if i == 1 else wide, 3, 3), builder.dtype, "multimodal"))
-        modules.append(Param(f"conv2d{i}.bias", (wide,), builder.dtype, "multimodal"))
+        modules += [
+            Param(f"conv2d{i}.weight", (wide, 1 if i == 1 else wide, 3, 3), builder.dtype, "multimodal"),
+            Param(f"conv2d{i}.bias", (wide,), builder.dtype, "multimodal"),
+        ]
         bins = (bins + 1) // 2
     return builder.block([*modules, Param("conv_out.weight", (dim, wide * bins), builder.dtype, "multimodal")])
 
@@ -130,8 +132,10 @@ def build_qwen2_5(builder: Builder) -> Skeleton:
     fill(builder, QWEN2)
     thinker = builder.config.sub("thinker_config") if builder.config.has("thinker_config") else builder.config
     audio = thinker.sub("audio_config")
-    audio.fill(d_model=1280, encoder_layers=32, encoder_attention_heads=20, encoder_ffn_dim=5120, output_dim=3584)
-    audio.fill(num_mel_bins=128, max_source_positions=1500)  # Qwen2_5OmniAudioEncoderConfig
+    audio.fill(  # Qwen2_5OmniAudioEncoderConfig
+        d_model=1280, encoder_layers=32, encoder_attention_heads=20, encoder_ffn_dim=5120, output_dim=3584,
+        num_mel_bins=128, max_source_positions=1500,
+    )  # fmt: skip
     vision, modalities = qwen2_5_vision(builder, "thinker.visual", thinker.sub("vision_config"))
     tied = builder.text.flag("tie_word_embeddings")
     return Skeleton(

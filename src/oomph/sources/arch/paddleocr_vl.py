@@ -16,8 +16,10 @@ def build(builder: Builder) -> Skeleton:
     builder.text.fill(tie_word_embeddings=False)
     fill(builder, style)
     vision = builder.config.sub("vision_config")
-    vision.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
-    vision.fill(image_size=384, patch_size=14, spatial_merge_size=2)
+    vision.fill(
+        hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16, image_size=384,
+        patch_size=14, spatial_merge_size=2,
+    )  # fmt: skip
     tower = siglip(builder, "visual.vision_model", vision)
     half = vision.integer("hidden_size") // vision.integer("num_attention_heads") // 2
     table = Param("rotary_pos_emb.inv_freq", (half // 2,), "F32", "multimodal", stored=False, created_dtype="F32")

@@ -39,8 +39,10 @@ def build(builder: Builder) -> Skeleton:
 
 
 def pixtral(builder: Builder, prefix: str, vision: Config) -> Tower:
-    vision.fill(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
-    vision.fill(num_channels=3, image_size=1024, patch_size=16)
+    vision.fill(
+        hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16, num_channels=3,
+        image_size=1024, patch_size=16,
+    )  # fmt: skip
     hidden, inner, heads = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),

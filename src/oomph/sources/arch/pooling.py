@@ -77,8 +77,10 @@ def _encoder(builder: Builder, at: str) -> Skeleton:
     text = builder.text
     if not text.dtype(builder.config.dtype()):
         builder.dtype = "F32"
-    text.fill(vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072)
-    text.fill(max_position_embeddings=512, type_vocab_size=2)
+    text.fill(
+        vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072,
+        max_position_embeddings=512, type_vocab_size=2,
+    )  # fmt: skip
     heads, hidden = text.integer("num_attention_heads"), text.integer("hidden_size")
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads)
     layers = tuple(
@@ -125,10 +127,10 @@ def _encoder_root(builder: Builder, at: str, roberta: bool) -> Block:
             modules.append(Vocab(whole, rows, hidden, builder.dtype, "embed", stored=False, only=split))
         else:
             modules.append(Vocab(whole, rows, hidden, builder.dtype, "embed"))
-    modules += _norm(builder, f"{at}embeddings.LayerNorm", hidden)
-    modules.append(
-        Param(f"{at}embeddings.position_ids", (1, positions), "I64", "embed", stored=False, created_dtype="I64")
-    )
+    modules += [
+        *_norm(builder, f"{at}embeddings.LayerNorm", hidden),
+        Param(f"{at}embeddings.position_ids", (1, positions), "I64", "embed", stored=False, created_dtype="I64"),
+    ]
     return builder.block([*modules, *_encoder_head(builder, at, roberta)])
 
 

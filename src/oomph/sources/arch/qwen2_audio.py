@@ -17,13 +17,15 @@ _TOKENS = 750  # 30 s of sound: 3,000 frames, halved by the convolution and by t
 
 def build(builder: Builder) -> Skeleton:
     fill(builder, QWEN2)
-    builder.text.fill(
-        hidden_size=4096, intermediate_size=22016, num_hidden_layers=32, num_attention_heads=32
-    )  # Qwen2Config
-    builder.text.fill(vocab_size=151936, num_key_value_heads=32)
+    builder.text.fill(  # Qwen2Config
+        hidden_size=4096, intermediate_size=22016, num_hidden_layers=32, num_attention_heads=32, vocab_size=151936,
+        num_key_value_heads=32,
+    )  # fmt: skip
     audio = builder.config.sub("audio_config")
-    audio.fill(d_model=1280, encoder_layers=32, encoder_attention_heads=20, encoder_ffn_dim=5120)
-    audio.fill(num_mel_bins=128, max_source_positions=1500)  # Qwen2AudioEncoderConfig
+    audio.fill(  # Qwen2AudioEncoderConfig
+        d_model=1280, encoder_layers=32, encoder_attention_heads=20, encoder_ffn_dim=5120, num_mel_bins=128,
+        max_source_positions=1500,
+    )  # fmt: skip
     head = "language_model.lm_head"
     root = decoder_root(builder, QWEN2, "language_model.model", head)
     return Skeleton(
@@ -124,8 +126,9 @@ _GLMASR_TOKENS = 375  # 30 s of sound: 3,000 frames, halved by a convolution, fo
 def build_glmasr(builder: Builder) -> Skeleton:
     fill(builder, LLAMA)
     audio = builder.config.sub("audio_config")
-    audio.fill(hidden_size=1280, num_hidden_layers=32, num_attention_heads=20, intermediate_size=5120)
-    audio.fill(num_mel_bins=128)
+    audio.fill(
+        hidden_size=1280, num_hidden_layers=32, num_attention_heads=20, intermediate_size=5120, num_mel_bins=128,
+    )  # fmt: skip
     head = "language_model.lm_head"
     root = decoder_root(builder, LLAMA, "language_model.model", head)
     return Skeleton(

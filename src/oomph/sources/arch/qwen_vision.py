@@ -21,8 +21,10 @@ _MAX_FRAMES_2 = 14  # qwen2_vl.py:115 (0.21.0) _MAX_FRAMES_PER_VIDEO
 
 
 def qwen2_vision(builder: Builder, prefix: str, vision: Config) -> tuple[Tower, tuple[Modality, ...]]:
-    vision.fill(depth=32, embed_dim=1280, hidden_size=3584, mlp_ratio=4, num_heads=16, in_chans=3, patch_size=14)
-    vision.fill(spatial_merge_size=2, temporal_patch_size=2)
+    vision.fill(
+        depth=32, embed_dim=1280, hidden_size=3584, mlp_ratio=4, num_heads=16, in_chans=3, patch_size=14,
+        spatial_merge_size=2, temporal_patch_size=2,
+    )  # fmt: skip
     dim, out = vision.integer("embed_dim"), vision.integer("hidden_size")
     inner = int(dim * vision.number("mlp_ratio", default=4.0))
     site = builder.site(prefix)
@@ -39,8 +41,10 @@ def qwen2_vision(builder: Builder, prefix: str, vision: Config) -> tuple[Tower, 
 
 
 def qwen2_5_vision(builder: Builder, prefix: str, vision: Config) -> tuple[Tower, tuple[Modality, ...]]:
-    vision.fill(depth=32, hidden_size=1280, intermediate_size=3420, num_heads=16, in_chans=3, patch_size=14)
-    vision.fill(spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=3584)
+    vision.fill(
+        depth=32, hidden_size=1280, intermediate_size=3420, num_heads=16, in_chans=3, patch_size=14,
+        spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=3584,
+    )  # fmt: skip
     dim, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     site = builder.site(prefix)
     layer = [
@@ -69,8 +73,10 @@ QWEN3_NAMES = MergerNames()
 def qwen3_vision(
     builder: Builder, prefix: str, vision: Config, names: MergerNames = QWEN3_NAMES
 ) -> tuple[Tower, tuple[Modality, ...]]:
-    vision.fill(depth=27, hidden_size=1152, intermediate_size=4304, num_heads=16, in_channels=3, patch_size=16)
-    vision.fill(spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=3584, num_position_embeddings=2304)
+    vision.fill(
+        depth=27, hidden_size=1152, intermediate_size=4304, num_heads=16, in_channels=3, patch_size=16,
+        spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=3584, num_position_embeddings=2304,
+    )  # fmt: skip
     dim, inner, out = (
         vision.integer("hidden_size"),
         vision.integer("intermediate_size"),

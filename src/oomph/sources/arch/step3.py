@@ -19,11 +19,11 @@ from oomph.sources.config import Config
 
 def build(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(
-        hidden_size=7168, intermediate_size=18432, num_attention_heads=64, num_hidden_layers=61
-    )  # Step3TextConfig
-    text.fill(vocab_size=128815, moe_intermediate_size=5120, moe_num_experts=48, moe_top_k=3, head_dim=256)
-    text.fill(share_expert_dim=5120, share_q_dim=2048, max_position_embedding=65536)
+    text.fill(  # Step3TextConfig
+        hidden_size=7168, intermediate_size=18432, num_attention_heads=64, num_hidden_layers=61, vocab_size=128815,
+        moe_intermediate_size=5120, moe_num_experts=48, moe_top_k=3, head_dim=256, share_expert_dim=5120,
+        share_q_dim=2048, max_position_embedding=65536,
+    )  # fmt: skip
     heads, width = text.integer("num_attention_heads"), text.integer("head_dim")
     # step3_text.py:232 (0.32.0) reads a key of its own
     text.fill(max_position_embeddings=text.integer("max_position_embedding"))
@@ -70,10 +70,10 @@ def _modules(site: Site, sparse: bool) -> list[Module]:
 
 def build_flash(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(
-        hidden_size=5120, intermediate_size=13312, num_attention_heads=40, num_attention_groups=8
-    )  # Step3p5Config
-    text.fill(num_hidden_layers=48, vocab_size=65536, moe_intermediate_size=10240, moe_num_experts=16, moe_top_k=4)
+    text.fill(  # Step3p5Config
+        hidden_size=5120, intermediate_size=13312, num_attention_heads=40, num_attention_groups=8,
+        num_hidden_layers=48, vocab_size=65536, moe_intermediate_size=10240, moe_num_experts=16, moe_top_k=4,
+    )  # fmt: skip
     text.fill(num_key_value_heads=text.integer("num_attention_groups"))
     count = text.integer("num_hidden_layers", high=10_000)
     kinds = [str(k) for k in text.items("layer_types")]
@@ -306,8 +306,10 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     ]  # fmt: skip
     last: list[Module] = []
     for n, name in ((1, "vit_downsampler1"), (2, "vit_downsampler2")):
-        last.append(Param(f"{name}.weight", (2 * n * width, n * width, 3, 3), builder.dtype, "multimodal"))
-        last.append(Param(f"{name}.bias", (2 * n * width,), builder.dtype, "multimodal"))
+        last += [
+            Param(f"{name}.weight", (2 * n * width, n * width, 3, 3), builder.dtype, "multimodal"),
+            Param(f"{name}.bias", (2 * n * width,), builder.dtype, "multimodal"),
+        ]
     last.append(Param("positional_embedding", (side * side, width), builder.dtype, "multimodal"))
     blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
     return Tower("vision_model", "vision", site.prefix, blocks, count, width, inner, heads)

@@ -15,9 +15,11 @@ from oomph.sources.arch.llama import LLAMA
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     # WhisperConfig
-    text.fill(vocab_size=51865, num_mel_bins=80, encoder_layers=4, decoder_layers=4, d_model=384)
-    text.fill(encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536)
-    text.fill(max_source_positions=1500, max_target_positions=448)
+    text.fill(
+        vocab_size=51865, num_mel_bins=80, encoder_layers=4, decoder_layers=4, d_model=384, encoder_attention_heads=6,
+        decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536, max_source_positions=1500,
+        max_target_positions=448,
+    )  # fmt: skip
     width, heads = text.integer("d_model"), text.integer("decoder_attention_heads")
     text.fill(hidden_size=width, num_attention_heads=heads, num_key_value_heads=heads)
     text.fill(intermediate_size=text.integer("decoder_ffn_dim"))
@@ -127,8 +129,10 @@ _FRAMES = 4  # VoxtralEncoderConfig, downsample_factor
 def build_voxtral(builder: Builder) -> Skeleton:
     fill(builder, LLAMA)
     audio = builder.config.sub("audio_config")
-    audio.fill(hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=20)
-    audio.fill(num_mel_bins=128, max_source_positions=1500)  # VoxtralEncoderConfig
+    audio.fill(  # VoxtralEncoderConfig
+        hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=20, num_mel_bins=128,
+        max_source_positions=1500,
+    )  # fmt: skip
     prefix = builder.root("language_model.model", "model.language_model")
     outer = "model." if prefix.startswith("model.") else ""
     width, text = audio.integer("hidden_size"), builder.text.integer("hidden_size")

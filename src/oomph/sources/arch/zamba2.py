@@ -27,9 +27,11 @@ _DEFAULT = (
 
 def build(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(vocab_size=32000, hidden_size=2560, num_attention_heads=32, max_position_embeddings=4096)  # Zamba2Config
-    text.fill(mamba_d_state=64, mamba_d_conv=4, mamba_expand=2, mamba_ngroups=1, n_mamba_heads=8, adapter_rank=128)
-    text.fill(use_conv_bias=True, tie_word_embeddings=True, num_mem_blocks=1)
+    text.fill(  # Zamba2Config
+        vocab_size=32000, hidden_size=2560, num_attention_heads=32, max_position_embeddings=4096, mamba_d_state=64,
+        mamba_d_conv=4, mamba_expand=2, mamba_ngroups=1, n_mamba_heads=8, adapter_rank=128, use_conv_bias=True,
+        tie_word_embeddings=True, num_mem_blocks=1,
+    )  # fmt: skip
     hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
     text.fill(intermediate_size=4 * hidden, num_key_value_heads=heads)
     kinds = _kinds(text)
