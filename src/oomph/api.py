@@ -155,8 +155,7 @@ def gpus(
 
         return GpuList(tuple(row.device() for row in rows()))
     from oomph.search.cards import cards as search_cards
-    from oomph.search.request import Want
-    from oomph.search.space import Options
+    from oomph.search.request import Options, Want
 
     want = Want(context, users, "", Options(text_only=(False, True) if text_only else (False,)))
     return search_cards(

@@ -19,6 +19,7 @@ from oomph.engines.sglang.command import check as sglang_check
 from oomph.engines.sglang.kernels import _decodes_with_flashinfer
 from oomph.engines.sglang.planner import _ranks
 from oomph.engines.trtllm.command import check as trtllm_check
+from oomph.engines.trtllm.levers import reasons
 from oomph.engines.trtllm.options_file import _LIMIT, read_file
 from oomph.engines.vllm.resolve_attention import largest_item
 from oomph.engines.vllm.resolve_limits import requests_of_class

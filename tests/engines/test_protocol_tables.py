@@ -27,7 +27,7 @@ from oomph.errors import OomphError
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import StageName
 from oomph.plan import load
-from oomph.search.space import Arm, Layout
+from oomph.search.request import Arm, Layout
 from oomph.simulate.speed import speed_of
 
 STORED = Path(__file__).parent / "protocol.json"

@@ -13,8 +13,8 @@ from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.plan import load, run
+from oomph.search.request import Arm, Layout, Options, Space, arms_of
 from oomph.search.solve import Point, Solver, pareto
-from oomph.search.space import Arm, Layout, Options, Space, arms_of
 from oomph.units import GIB, MIB
 
 # Every cache kind that fit() meets: full, sliding window, latent, recurrent, experts, four and eight bits, images, MTP.

@@ -9,8 +9,8 @@ from problems import GRID, everything, problem
 
 from oomph.plan import run
 from oomph.search.outcome import judge
+from oomph.search.request import Arm
 from oomph.search.solve import Point, dominates, pareto
-from oomph.search.space import Arm
 
 PROBLEMS = int(os.environ.get("OOMPH_FIT_PROBLEMS", "80"))
 PART = 20

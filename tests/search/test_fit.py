@@ -15,8 +15,7 @@ from oomph.report.fit_text import command_lines, fit_json, render
 from oomph.report.text import Style
 from oomph.search.fit import PREFERENCES, Fit, choose, fit
 from oomph.search.outcome import judge
-from oomph.search.request import Want
-from oomph.search.space import Options, context_grid, context_ladder, layouts, user_levels
+from oomph.search.request import Options, Want, context_grid, context_ladder, layouts, user_levels
 from oomph.sources.gpu import parse_gpus
 
 

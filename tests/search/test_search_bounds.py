@@ -19,10 +19,9 @@ from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models
 from oomph.search.offer import _opened
-from oomph.search.request import Want
+from oomph.search.request import Arm, Layout, Want
 from oomph.search.same_card import change_by_fit
 from oomph.search.score import request_seconds
-from oomph.search.space import Arm, Layout
 from oomph.search.trial import HIGHER_SHARE, Trial
 from oomph.sources.gpu import parse_gpus
 

@@ -20,9 +20,8 @@ from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, 
 from oomph.search.candidates import Candidate
 from oomph.search.models import Ask, Models, Search
 from oomph.search.prices import read_prices
-from oomph.search.request import Spaces, Want
+from oomph.search.request import Arm, Layout, Spaces, Want
 from oomph.search.solve import Solver
-from oomph.search.space import Arm, Layout
 from oomph.search.trial import Trial, _high_peaks_fit
 from oomph.simulate.speed import Speed
 from oomph.sources.gpu import parse_gpus

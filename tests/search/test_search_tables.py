@@ -37,7 +37,6 @@ from oomph.search import (
     request,
     score,
     solve,
-    space,
 )
 from oomph.search.candidates import PURPOSES, Filters, candidates, check_date, wanted
 from oomph.simulate.speed import Speed
@@ -57,27 +56,27 @@ def served(model: str, gpu: str, flags: str = "--max-model-len 8192") -> Plan:
 
 def grids() -> Iterator[Row]:
     for count, moe in product((1, 2, 3, 4, 6, 8, 16, 72), (False, True)):
-        yield f"layouts {count} {moe}", space.layouts(count, moe=moe)
+        yield f"layouts {count} {moe}", request.layouts(count, moe=moe)
     for context, longest in product((0, 256, 2048, 4096, 8192, 8193), (256, 2048, 4096, 4097, 8192, 9216, 40960)):
-        yield f"ladder {context} {longest}", space.context_ladder(context, longest)
-        yield f"grid {context} {longest}", space.context_grid(longest, context)
+        yield f"ladder {context} {longest}", request.context_ladder(context, longest)
+        yield f"grid {context} {longest}", request.context_grid(longest, context)
         yield f"next {context} {longest}", neighbours._next(longest, context)
     for users, most in product((0, 1, 7, 9, 256, 257, 300), (1, 8, 256)):
-        yield f"users {users} {most}", space.user_levels(users, most)
+        yield f"users {users} {most}", request.user_levels(users, most)
     for default, highest in product((0.9, 0.915, 0.92), (0.5, 0.9, 0.915, 0.99, 1.0)):
-        yield f"shares {default} {highest}", space.utilisation_grid(default, highest)
+        yield f"shares {default} {highest}", request.utilisation_grid(default, highest)
 
 
 FLAGS: dict[str, Any] = {
     "kv_dtype": "fp8", "eager": True, "few_graphs": True, "text_only": True, "drafts": 1, "prefix_off": True,
-    "tokens": 2048, "offload_gib": 4, "layout": space.Layout(2, 2, True),
+    "tokens": 2048, "offload_gib": 4, "layout": request.Layout(2, 2, True),
 }  # fmt: skip
 
 
-def arms() -> list[space.Arm]:
-    alone = [space.Arm("a/b", **{name: value}) for name, value in FLAGS.items()]
-    shapes = [space.Arm("a/b", space.Layout(*shape)) for shape in ((2, 1), (1, 2), (2, 1, True))]
-    return [space.Arm("a/b"), *alone, *shapes, space.Arm("a/b", **FLAGS)]
+def arms() -> list[request.Arm]:
+    alone = [request.Arm("a/b", **{name: value}) for name, value in FLAGS.items()]
+    shapes = [request.Arm("a/b", request.Layout(*shape)) for shape in ((2, 1), (1, 2), (2, 1, True))]
+    return [request.Arm("a/b"), *alone, *shapes, request.Arm("a/b", **FLAGS)]
 
 
 def settings() -> Iterator[Row]:
@@ -87,12 +86,12 @@ def settings() -> Iterator[Row]:
         yield f"words {number}", (fit.gives_up(point), fit.describe(point, 0.9), fit.describe(point, 0.92))
     for name in (*NAMES, "Qwen/Qwen3.6-27B", "deepseek-ai/DeepSeek-V3.2"):
         model = load(name)
-        yield f"arms of {name}", list(space.arms_of(name, model, space.layouts(2, moe=True), space.Options()))
-        only = space.Options(kv_dtypes=("fp8",), drafts=(1,), text_only=(True,))
-        yield f"fewer arms of {name}", list(space.arms_of(name, model, (space.Layout(),), only))
-        yield f"precision of {name}", (score.precision(model), space.is_moe(model), request._least(model))
+        yield f"arms of {name}", list(request.arms_of(name, model, request.layouts(2, moe=True), request.Options()))
+        only = request.Options(kv_dtypes=("fp8",), drafts=(1,), text_only=(True,))
+        yield f"fewer arms of {name}", list(request.arms_of(name, model, (request.Layout(),), only))
+        yield f"precision of {name}", (score.precision(model), request.is_moe(model), request._least(model))
         yield f"active of {name}", (score._active_parameters(model), len(score._blocks(model)))
-        yield f"loss of {name}", [score.quality_loss(model, space.Arm(name, kv_dtype=kv)) for kv in ("auto", "fp8")]
+        yield f"loss of {name}", [score.quality_loss(model, request.Arm(name, kv_dtype=kv)) for kv in ("auto", "fp8")]
     for bits, inputs, kind in product((1, 2, 3, 4, 5, 8, 16, 32), (4, 8, 15, 16, 32), ("float", "int")):
         scheme = Scheme("x", bits, kind, "group", input_bits=inputs)  # type: ignore[arg-type]
         yield f"scheme {bits} {inputs} {kind}", score.scheme_loss(scheme)
@@ -106,14 +105,14 @@ def speeds() -> Iterator[Row]:
                 layout = f"-tp {shape[0]} -pp {shape[1]}"
                 answer = served(name, gpu, f"{flags} {layout}")
                 for arm in arms()[:9] if answer.ranks else ():
-                    placed = replace(arm, layout=space.Layout(*shape))
+                    placed = replace(arm, layout=request.Layout(*shape))
                     seconds = score.request_seconds(load(name), placed, answer)
                     yield f"seconds {name} {gpu} {flags} {placed}", (f"{seconds:.9g}", score.speed_band(seconds))
                 if answer.kv is not None and answer.fits:
                     yield f"cache {name} {gpu} {flags} {shape}", (
                         score.kv_read(answer), f"{outcome.low_concurrency(answer):.9g}", outcome.share_of(answer),
-                        outcome.guess_share(answer, space.utilisation_grid(0.9, 0.99), 30, margin=True),
-                        outcome.guess_share(answer, space.utilisation_grid(0.9, 0.99), 0, margin=False),
+                        outcome.guess_share(answer, request.utilisation_grid(0.9, 0.99), 30, margin=True),
+                        outcome.guess_share(answer, request.utilisation_grid(0.9, 0.99), 0, margin=False),
                         cards.headroom(answer), cards._weights(answer),
                     )  # fmt: skip
     for exponent in range(-12, 6):

@@ -17,7 +17,7 @@ from oomph.search.models import SEARCHED, Ask, Search
 from oomph.search.neighbours import _without
 from oomph.search.picks import Pick, displaces
 from oomph.search.quality import Quality
-from oomph.search.space import Arm
+from oomph.search.request import Arm
 from oomph.simulate.speed import Speed
 
 FLAGS = {

@@ -50,8 +50,7 @@ def command(
         return _models(gpu, context, users, prefer, engine, as_json, html)
     from oomph.cli.progress import progress
     from oomph.search.fit import fit
-    from oomph.search.request import Want
-    from oomph.search.space import DRAFT_TOKENS, Options
+    from oomph.search.request import DRAFT_TOKENS, Options, Want
     from oomph.sources.gpu import parse_gpus
     from oomph.units import parse_count
 

@@ -69,8 +69,7 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
     from oomph.cli.progress import progress
     from oomph.search.cards import cards
     from oomph.search.prices import Load, parse_api, read_prices
-    from oomph.search.request import Want
-    from oomph.search.space import Options
+    from oomph.search.request import Options, Want
     from oomph.units import parse_count
 
     tokens = parse_count(options["context"], what="--context") if options["context"] else 0

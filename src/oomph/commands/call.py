@@ -18,6 +18,20 @@ from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Engine, Usage
 from oomph.late import late_pattern
+from oomph.printable import quoted
+
+# The user's own text inside a sentence of ours.
+
+
+def short(text: str) -> str:
+    """Quoted, printable, at most 60 characters."""
+    return quoted(text, 60)
+
+
+def shown(text: str) -> str:
+    """The same without quotes, for words that stand for themselves: file names, flags."""
+    return text if text.isprintable() and len(text) <= 120 else short(text)
+
 
 # of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret
 _LIBRARIES = (

@@ -9,9 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import docker, memory_limit, shell
-from oomph.commands.call import PROGRAM, Call
+from oomph.commands.call import PROGRAM, Call, short, shown
 from oomph.commands.container_fields import yaml_word
-from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT

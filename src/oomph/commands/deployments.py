@@ -22,8 +22,7 @@ from msgspec.structs import replace
 
 from oomph import boundary
 from oomph.commands import files
-from oomph.commands.call import TYPOGRAPHIC, Around, Call, pinned_releases
-from oomph.commands.shown import short, shown
+from oomph.commands.call import TYPOGRAPHIC, Around, Call, pinned_releases, short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment

@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 
 from oomph.commands import docker, shell
-from oomph.commands.call import Call
-from oomph.commands.shown import short
+from oomph.commands.call import Call, short
 from oomph.commands.wrappers import container_call
 from oomph.errors import CommandError
 

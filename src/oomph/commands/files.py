@@ -7,8 +7,7 @@ import re
 from typing import Literal
 
 from oomph import boundary
-from oomph.commands.call import PROGRAM
-from oomph.commands.shown import short
+from oomph.commands.call import PROGRAM, short
 from oomph.errors import CommandError
 from oomph.late import late_pattern
 

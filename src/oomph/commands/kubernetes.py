@@ -9,9 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import custom_resources, docker, memory_limit, named_gpus
-from oomph.commands.call import SERVER, Call
+from oomph.commands.call import SERVER, Call, shown
 from oomph.commands.container_fields import environment_of, gpus_of, words_of
-from oomph.commands.shown import shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT, NAMES, all_engines

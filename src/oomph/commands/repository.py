@@ -10,8 +10,7 @@ from functools import cache
 
 from oomph import boundary
 from oomph.commands import files
-from oomph.commands.call import SERVER
-from oomph.commands.shown import short
+from oomph.commands.call import SERVER, short
 from oomph.engines.registry import all_engines
 from oomph.errors import CommandError, InputError
 

@@ -13,10 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import files, shell
-from oomph.commands.call import Around, Call, pinned_releases
+from oomph.commands.call import Around, Call, pinned_releases, short, shown
 from oomph.commands.expansion import LIMIT
 from oomph.commands.pasted import from_windows, rejoined
-from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import script_calls, starts
 from oomph.engines.registry import all_engines
 from oomph.errors import CommandError

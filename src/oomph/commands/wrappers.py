@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from oomph import boundary
-from oomph.commands.call import SERVER, TYPOGRAPHIC, Around, Call, assignment, program
-from oomph.commands.shown import short
+from oomph.commands.call import SERVER, TYPOGRAPHIC, Around, Call, assignment, program, short
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError

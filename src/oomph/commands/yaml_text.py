@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.commands.shown import short
+from oomph.commands.call import short
 from oomph.errors import CommandError
 
 _MOST = 100_000  # values after aliases are written out: a few lines of aliases can stand for gigabytes

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.ir import Device, StageName
     from oomph.ir.observation import Observation
     from oomph.search.cards import Search
-    from oomph.search.space import Arm
+    from oomph.search.request import Arm
     from oomph.simulate.build import Built, Factors
     from oomph.simulate.speed import Timing
 
@@ -116,6 +116,13 @@ class Offer(Struct, frozen=True):
     host_bytes: int = 0  # weights in host memory
     why: str = ""  # what is wrong with it; "" = nothing
     checkpoint: str = ""  # what was looked for, where nothing could be planned
+
+
+class SafeShare(NamedTuple):
+    """How much of its GPUs a plan may be given."""
+
+    value: float  # two decimals, rounded down; 0: none is safe
+    reason: str  # what limits it
 
 
 class Part:
@@ -329,9 +336,9 @@ class EngineProtocol:
         """How much of a GPU the engine may be given so that warming up and serving still fit."""
         return 0.95
 
-    def safe_share(self, plan: Plan) -> tuple[float, str]:
+    def safe_share(self, plan: Plan) -> SafeShare:
         """How much of its GPUs this very plan may be given, and what limits it."""
-        return 1.0, ""
+        return SafeShare(1.0, "")
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""

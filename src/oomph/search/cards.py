@@ -20,10 +20,9 @@ from oomph.ir.printed import Printed
 from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
-from oomph.search.request import Spaces, Want, base_of, engine_name, models_of
+from oomph.search.request import Arm, Options, Space, Spaces, Want, base_of, context_grid, engine_name, models_of
 from oomph.search.score import quality_loss
 from oomph.search.solve import Progress, Solver
-from oomph.search.space import Arm, Options, Space, context_grid
 from oomph.search.trial import Trial
 from oomph.simulate.speed import Speed, speed_of
 from oomph.sources.load import load_once

@@ -15,9 +15,8 @@ from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.outcome import judge
-from oomph.search.request import Refused, Spaces, Want, base_of, models_of
+from oomph.search.request import Arm, Refused, Space, Spaces, Want, base_of, context_grid, models_of
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
-from oomph.search.space import Arm, Space, context_grid
 from oomph.simulate.speed import Speed, speed_of
 from oomph.tables import all_that_hold
 

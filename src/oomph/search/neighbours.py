@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.search.request import Refused, Spaces
+from oomph.search.request import Arm, Refused, Spaces, context_grid
 from oomph.search.solve import Point, Solver
-from oomph.search.space import Arm, context_grid
 from oomph.tables import all_that_hold
 from oomph.units import gib
 

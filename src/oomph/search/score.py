@@ -12,7 +12,7 @@ from collections import Counter
 
 from oomph.facts import gpus
 from oomph.ir import Block, Device, Experts, Linear, Model, Plan, Scheme
-from oomph.search.space import Arm
+from oomph.search.request import Arm
 from oomph.units import GIB, cdiv
 
 # A reference request, alone on the machine.

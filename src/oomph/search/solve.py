@@ -20,8 +20,7 @@ from oomph.errors import OomphError
 from oomph.ir import Deployment, Model, Plan
 from oomph.search import score
 from oomph.search.outcome import Outcome, guess_share, judge, same_budget
-from oomph.search.request import knobs_of
-from oomph.search.space import Arm, Space
+from oomph.search.request import Arm, Space, knobs_of
 
 Planner = Callable[[Deployment, Model | None], Plan]
 Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)

@@ -13,8 +13,7 @@ from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Model, Plan
 from oomph.search.candidates import Candidate
 from oomph.search.outcome import judge
-from oomph.search.request import knobs_of, parallel_flag
-from oomph.search.space import context_grid
+from oomph.search.request import context_grid, knobs_of, parallel_flag
 from oomph.sources.load import load_once
 
 # Utilisations that are tried after the engine's own: what is safe on most cards (safe_utilization.py, UNPLANNED).

@@ -6,13 +6,18 @@ each behind such a prompt. The first token comes after the prompt's chunks. What
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from msgspec import Struct
 
+from oomph.errors import OomphError
+from oomph.facts.gpus import GpuRow, find
+from oomph.ir import Device, Experts, Layer, Linear, Model, Plan, State
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.config import Group
+from oomph.simulate.links import LARGE, all_reduce
+from oomph.simulate.step_costs import layer_kernels, shares_of
 from oomph.simulate.timing import SECOND, StepTime
 
 PROMPT = 2048
@@ -67,3 +72,141 @@ def worst_error(speeds: Sequence[Speed]) -> str:
     """How far such figures were from published ones, in words: of the kind among them that is least certain."""
     errors = [speed.error for speed in speeds if speed.error is not None]
     return max(errors, key=lambda error: error.nine_of_ten).sentence() if errors else ""
+
+
+# Step times of an engine whose scheduler is not simulated: from the plan's weights and the model's caches alone.
+
+
+class PlainFactors(Struct, frozen=True):
+    """How much of a card's peak one engine reaches, and what a step costs besides. A share of 0 is vLLM's on that
+    card (step_costs.py)."""
+
+    overhead_ms: float
+    bandwidth: float = 0.0
+    expert_bandwidth: float = 0.0  # the same of routed experts, whose matrices are small
+    compute: float = 0.0  # of the dense FP16 peak; above 1 where the kernels multiply in 8 bits
+    experts: float = 0.0
+    attention: float = 0.0
+    kernel_us: float = 2.5
+    sequence_us: float = 20.0
+    request_ms: float = 3.5
+    response_ms: float = 8.0
+    tokenizer_rate: float = 500_000.0
+
+
+def card_of(device: Device) -> GpuRow | None:
+    try:
+        return find(device.name)
+    except OomphError:
+        return None
+
+
+def plain_timing(
+    plan: Plan, model: Model, factors: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
+    kv_bytes: float = 2.0,
+) -> Timing | None:  # fmt: skip
+    """`parallel`: GPUs that share every layer; the others hold layers of their own and work one after the other.
+    None: nobody knows how fast the card is."""
+    device = plan.deployment.gpus[0] if plan.deployment.gpus else None
+    card = card_of(device) if device is not None else None
+    if device is None or card is None or not plan.ranks or not card.fp16_flops:
+        return None
+    known = shares_of(card)
+    share = factors.bandwidth or known.bandwidth
+    bandwidth = (device.bandwidth or card.bandwidth) * share
+    compute, attention = factors.compute or known.linear, factors.attention or known.attention
+    read = _weights(plan, parallel)
+    active, routed, experts = _parameters(model)
+    flops = card.fp16_flops * parallel
+
+    def ticks(seconds: float) -> int:
+        return round(seconds * SECOND)
+
+    groups = _groups(model.layers, kv_bytes / parallel)
+    reduces, reduce = 2 * len(model.layers), all_reduce(card, parallel)
+    kernels = sum(layer_kernels(layer, card) for layer in model.layers) * factors.kernel_us / 1e6
+    return Timing(
+        StepTime(
+            base=ticks(factors.overhead_ms / 1e3 + kernels + reduces * reduce.call),
+            sequence=ticks(factors.sequence_us / 1e6),
+            reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
+            reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
+            large=LARGE // (2 * model.hidden_size),
+            weights=ticks(read["linear"] / bandwidth),
+            linear=ticks(2.0 * active / (flops * compute)),
+            head=ticks(read["head"] / bandwidth),
+            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * compute)),
+            experts=ticks(read["experts"] / bandwidth * share / (factors.expert_bandwidth or share)) if experts else 0,
+            expert_linear=ticks(2.0 * routed / (flops * (factors.experts or known.experts))),
+            num_experts=experts[0] if experts else 0,
+            top_k=experts[1] if experts else 0,
+            kv=tuple(ticks(size / bandwidth) for _, size, _ in groups),
+            attention=tuple(ticks(pair / (flops * attention)) for _, _, pair in groups),
+            request=ticks(factors.request_ms / 1e3),
+            prompt_token=ticks(1 / factors.tokenizer_rate),
+            response=ticks(factors.response_ms / 1e3),
+        ),
+        tuple(group for group, _, _ in groups),
+        chunk,
+        error,
+    )
+
+
+def _weights(plan: Plan, parallel: int) -> dict[str, int]:
+    """Bytes that a step reads, of the ranks that work one after the other."""
+    parts: dict[str, int] = {}
+    total = 0
+    for rank in plan.ranks[::parallel]:
+        total += rank.terms["weights"].bytes
+        for name, size in rank.terms["weights"].parts.items():
+            parts[name] = parts.get(name, 0) + size
+    head = parts.get("lm_head", 0)
+    idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("projector", 0) + parts.get("embed", 0)
+    experts = parts.get("experts", 0)
+    if not head:  # a tied output head is the embedding
+        head, idle = parts.get("embed", 0), idle - parts.get("embed", 0)
+    return {"linear": max(0, total - experts - idle - head), "head": head, "experts": experts}
+
+
+def _parameters(model: Model) -> tuple[float, float, tuple[int, int] | None]:
+    """(of the linear layers, of a token's experts, (experts, chosen))."""
+    linear = routed = 0.0
+    experts = None
+    for layer in model.layers:
+        for module in layer.block.modules:
+            if isinstance(module, Linear) and not module.alias:
+                linear += module.in_features * sum(p.out_features for p in module.parts if p.created)
+            elif isinstance(module, Experts):
+                routed += (
+                    min(module.top_k, module.count) * module.hidden * module.intermediate * (3 if module.gated else 2)
+                )
+                experts = (module.count, min(module.top_k, module.count))
+    return linear, routed, experts
+
+
+def _groups(layers: Iterable[Layer], element: float) -> list[tuple[Group, float, float]]:
+    """(group, bytes of one cached token, FLOPs of one query on it) for each kind of cache."""
+    sizes: dict[tuple[str, int], list[float]] = {}
+    for layer in layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, State):
+                width = mixer.num_heads * mixer.head_dim * max(mixer.state_size, mixer.key_dim, 1)
+                row = sizes.setdefault(("state", 0), [0.0, 0.0])
+                row[0] += 4.0 * (width or mixer.intermediate * max(mixer.state_size, 1)) * element / 2
+                continue
+            if mixer.kind in ("cross", "encoder_only") or mixer.shares_cache_of is not None:
+                continue
+            span = mixer.window or mixer.chunk
+            row = sizes.setdefault(("window" if span else "full", span), [0.0, 0.0])
+            if mixer.kind == "mla":
+                row[0] += element * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+                width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
+            else:
+                row[0] += element * mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
+                width = mixer.head_dim + mixer.head_dim_v
+            row[1] += 2.0 * mixer.num_heads * width
+    out = []
+    for (kind, span), (size, pair) in sizes.items():
+        group = Group("state", 1, first=1) if kind == "state" else Group("window" if span else "full", 1, span)
+        out.append((group, size, pair))
+    return out

@@ -30,8 +30,7 @@ def answer_what_if(case: Case) -> Answer:
 
 def answer_fit(case: Case) -> Answer:
     from oomph.search.fit import fit
-    from oomph.search.request import Want
-    from oomph.search.space import Options
+    from oomph.search.request import Options, Want
     from oomph.web.views.fit import fit_view
 
     with field("gpu"):
@@ -69,8 +68,7 @@ def _engine_only(case: Case) -> str:
 def answer_cards(case: Case) -> Answer:
     from oomph.facts.gpus import rows
     from oomph.search.cards import cards
-    from oomph.search.request import Want
-    from oomph.search.space import Options
+    from oomph.search.request import Options, Want
     from oomph.web.views.cards import cards_view, known_cards_view
 
     if not text(case, "model").strip() and not case.get("command"):

@@ -13,8 +13,7 @@ from oomph.facts.gpus import GpuRow
 from oomph.ir import Deployment, Device, Plan
 from oomph.planning import run
 from oomph.search.cards import Card, Search, headroom
-from oomph.search.request import Want
-from oomph.search.space import context_grid, user_levels
+from oomph.search.request import Want, context_grid, user_levels
 from oomph.sources.load import load_once
 
 # Best first: llama.cpp's own order of perplexity (tools/quantize/README.md).

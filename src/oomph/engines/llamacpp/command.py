@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, program
-from oomph.commands.shown import short
+from oomph.commands.call import Call, program, short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHED, SWITCHES, VALUED, Flag
 from oomph.ir import Deployment, Engine

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.protocol import EngineProtocol, LeverWords, Words, part
-from oomph.ir import Deployment, Engine, HostPlan, Lever, Model, Plan
+from oomph.ir import Deployment, Engine
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -23,15 +23,8 @@ class GgufEngine(EngineProtocol):
     inferred = part("doctor.inferred_llamacpp", "inferred")
     timing = part("engines.llamacpp.timing", "timing")
 
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.llamacpp.host import host_plan
-
-        return host_plan(plan)
-
-    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.llamacpp.levers import reasons
-
-        return reasons(plan)
+    host_plan = part("engines.llamacpp.host", "host_plan")
+    reasons = part("engines.llamacpp.levers", "reasons")
 
     def failed_deployment(self, case: Case) -> Deployment | None:
         from oomph.doctor.rebuild import started
@@ -69,6 +62,7 @@ class LlamaCpp(GgufEngine):
     log_rows = part("facts.llamacpp.logs", "ROWS")
     card_search = part("engines.llamacpp.cards", "card_search")
     offer = part("engines.llamacpp.offer", "offer")
+    levers = part("engines.llamacpp.levers", "levers")
 
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
@@ -90,11 +84,6 @@ class LlamaCpp(GgufEngine):
         from oomph.engines.llamacpp.command import deployment
 
         return [deployment(call, choose_release(self, release)[0])]
-
-    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
-        from oomph.engines.llamacpp.levers import levers
-
-        return levers(plan)
 
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]

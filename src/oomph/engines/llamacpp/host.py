@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.ir import HostPart, HostPlan, Plan
+from oomph.ir import HostPart, HostPlan, Model, Plan
 from oomph.units import GIB, MIB
 
 # Assumed: the program, its libraries and the CUDA driver's share of a process.
 _PROCESS = (300 * MIB, 700 * MIB, 3 * GIB // 2)
 
 
-def host_plan(plan: Plan) -> HostPlan:
+def host_plan(plan: Plan, model: Model | None = None) -> HostPlan:
     host: Mapping[str, Any] = plan.resolved["host"]
     low, usual, high = _PROCESS
     parts = [

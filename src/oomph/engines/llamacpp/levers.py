@@ -9,7 +9,7 @@ from typing import Any
 
 from oomph.engines.llamacpp.command import model_of
 from oomph.facts.llamacpp.flags import EXPERTS
-from oomph.ir import Change, Lever, Plan, RankPlan
+from oomph.ir import Change, Lever, Model, Plan, RankPlan
 from oomph.ir.advice import Kind
 from oomph.units import MIB, gib
 
@@ -19,7 +19,7 @@ EIGHT_BITS = "keys and values take 8.5 bits instead of 16"
 SHORTER = "a shorter context"
 
 
-def levers(plan: Plan) -> Iterator[Lever]:
+def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
         return iter(())
     return chain(
@@ -200,7 +200,7 @@ def host_levers(plan: Plan) -> Iterator[Lever]:
 # Why a llama.cpp or Ollama plan dies: what of the GPU's memory is taken by what.
 
 
-def reasons(plan: Plan) -> tuple[str, ...]:
+def reasons(plan: Plan, model: Model | None = None) -> tuple[str, ...]:
     if plan.verdict.outcome == "fits" or not plan.ranks:
         return ()
     rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from oomph.engines.llamacpp.source import source_of
 from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import LLAMACPP_DENSE, LLAMACPP_EXPERTS
-from oomph.simulate.plain_timing import PlainFactors, plain_timing
-from oomph.simulate.speed import Timing
+from oomph.simulate.speed import PlainFactors, Timing, plain_timing
 
 # Set on one half of tests/truth/llamacpp_speeds.jsonl and judged on the other (tools/accuracy_llamacpp_speed.py).
 # Prompts are multiplied in 8 bits (MMQ), at about twice the 16-bit rate.

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables
-from oomph.commands.shown import short
+from oomph.commands.call import Call, memory_variables, short
 from oomph.errors import CommandError
 from oomph.ir import Deployment, Engine
 

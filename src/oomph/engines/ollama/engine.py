@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP, GgufEngine
 from oomph.engines.protocol import Words, part
-from oomph.ir import Deployment, Engine, Lever, Model, Plan
+from oomph.ir import Deployment, Engine
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -38,6 +38,7 @@ class Ollama(GgufEngine):
     log_rows = part("facts.ollama.logs", "ROWS")
     offer = part("engines.ollama.offer", "offer")
     lever_words = part("engines.ollama.lever_words", "SETTINGS")
+    levers = part("engines.ollama.levers", "levers")
 
     def nearest(self, version: str) -> tuple[str, str]:
         return version.removeprefix("v"), ""
@@ -67,11 +68,6 @@ class Ollama(GgufEngine):
         from oomph.engines.ollama.command import deployment
 
         return [deployment(call, choose_release(self, release)[0])]
-
-    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
-        from oomph.engines.ollama.levers import levers
-
-        return levers(plan)
 
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.engines.llamacpp.levers import EIGHT_BITS, context
-from oomph.ir import Change, Lever, Plan
+from oomph.ir import Change, Lever, Model, Plan
 
 
-def levers(plan: Plan) -> Iterator[Lever]:
+def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
         return
     if plan.resolved.get("type_k") == "f16" and plan.resolved.get("flash_attn"):

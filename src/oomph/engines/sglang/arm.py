@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oomph.search.space import Arm
+    from oomph.search.request import Arm
 
 # Flags that an arm may ask for and no speed is known with: drafts.
 UNPLANNED = frozenset(("speculative_algorithm",))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.pools import Pools
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.facts.sglang import memory as facts, outside
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Model

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.sglang.model_shape import ModelShape, is_window
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings, is_window
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.sglang.facts import Facts

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands.call import UNSET, Call, finite, program
-from oomph.commands.shown import short
+from oomph.commands.call import UNSET, Call, finite, program, short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of

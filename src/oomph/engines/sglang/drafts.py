@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.sglang.model_shape import ModelShape
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes
 from oomph.engines.vllm.weights import Placed
 from oomph.errors import CannotPlan

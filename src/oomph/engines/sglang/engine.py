@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
@@ -53,11 +54,8 @@ class SgLang(EngineProtocol):
     host_needs = part("engines.sglang.emit", "host_needs")
     uncounted_share = part("facts.unified", "UNCOUNTED_SGLANG")
     lever_words = part("engines.sglang.lever_words", "FLAGS")
-
-    def calls_in(self, source: str) -> bool:
-        from oomph.engines.sglang.python_call import calls_engine
-
-        return "sglang" in source and calls_engine(source)
+    calls_in = part("engines.sglang.python_call", "calls_engine")
+    safe_share = part("engines.sglang.safe_fraction", "safe_fraction")
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.sglang import command, python_call
@@ -87,9 +85,7 @@ class SgLang(EngineProtocol):
 
     def gpus_needed(self, deployment: Deployment) -> int:
         sizes = [deployment.flags.get(field) for field in ("tp_size", "pp_size")]
-        needed = 1
-        for size in sizes:
-            needed *= size if isinstance(size, int) and size > 0 else 1
+        needed = prod(size for size in sizes if isinstance(size, int) and size > 0)
         nodes = deployment.flags.get("nnodes")
         return max(1, needed // nodes) if isinstance(nodes, int) and nodes > 1 else needed
 
@@ -125,12 +121,6 @@ class SgLang(EngineProtocol):
         stages = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "runtime_request")
         flags = frozenset(options_of(version).by_field) - UNPLANNED
         return FitKnobs("context_length", "max_running_requests", "mem_fraction_static", 0.0, flags, stages)
-
-    def safe_share(self, plan: Plan) -> tuple[float, str]:
-        from oomph.engines.sglang.safe_fraction import safe_fraction
-
-        safe = safe_fraction(plan)
-        return safe.value, safe.reason
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]

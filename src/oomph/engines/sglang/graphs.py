@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oomph.engines.sglang.model_shape import ModelShape
+from oomph.engines.sglang.settings import ModelShape
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.memory import decode_sizes, prefill_sizes
 

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from oomph.engines.sglang.cells import Cells, cells_of, state_bytes
 from oomph.engines.sglang.deepseek_v4 import v4_pool
-from oomph.engines.sglang.model_shape import ModelShape
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Model
 from oomph.units import GIB, MIB, round_up

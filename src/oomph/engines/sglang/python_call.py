@@ -6,9 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.commands.call import Call
+from oomph.commands.call import Call, short
 from oomph.commands.python_values import Scope, engine_calls, parse
-from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Options, options_of
@@ -19,7 +18,7 @@ _MODULES = ("sglang", "sgl")
 
 
 def calls_engine(source: str) -> bool:
-    return any(engine_calls(parse(source), "sglang", _NAMES, _MODULES))
+    return "sglang" in source and any(engine_calls(parse(source), "sglang", _NAMES, _MODULES))
 
 
 def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:

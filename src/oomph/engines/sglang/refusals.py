@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.engines.sglang.model_shape import ModelShape
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Deployment, Experts, Linear, Model
 from oomph.tables import first_that_holds

@@ -19,9 +19,8 @@ from oomph.engines.sglang.graphs import (
     prefill_tokens,
 )
 from oomph.engines.sglang.kernels import choose_kernels
-from oomph.engines.sglang.model_shape import ModelShape, context_length, shape_of
 from oomph.engines.sglang.reserve import GraphPlan, static_fraction
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings, context_length, shape_of
 from oomph.facts.dtypes import TORCH
 from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.memory import prefill_sizes

@@ -7,10 +7,10 @@ from math import floor
 
 from msgspec import Struct
 
+from oomph.engines.protocol import SafeShare
 from oomph.engines.sglang.buffers import partial_outputs
-from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.pools import Pools
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.sglang.terms import layer_bytes
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import STAGE_WORDS, Model, Plan, RankPlan, Stage
@@ -24,30 +24,25 @@ HIGHEST = 0.99
 _GROWS = ("kv_alloc", "cudagraph_capture", "runtime_request")
 
 
-class SafeFraction(Struct, frozen=True):
-    value: float  # two decimals, rounded down; 0: none is safe
-    reason: str
-
-
-def safe_fraction(plan: Plan) -> SafeFraction:
+def safe_fraction(plan: Plan) -> SafeShare:
     """The tightest rank's. The pools rise by a share of what was free before the load, byte for byte."""
     share = float(plan.resolved.get("mem_fraction_static") or UNPLANNED)
-    unplanned = SafeFraction(UNPLANNED, "the plan ends before the pools, so what follows is not known")
+    unplanned = SafeShare(UNPLANNED, "the plan ends before the pools, so what follows is not known")
     return min((_of_rank(plan, rank, share) for rank in plan.ranks), key=lambda safe: safe.value, default=unplanned)
 
 
-def _of_rank(plan: Plan, rank: RankPlan, share: float) -> SafeFraction:
+def _of_rank(plan: Plan, rank: RankPlan, share: float) -> SafeShare:
     last = [stage for stage in rank.stages if stage.name in _GROWS]
     free = rank.terms["free_before_load"].bytes
     if not last or not free:
-        return SafeFraction(UNPLANNED, "the plan ends before the pools, so what follows is not known")
+        return SafeShare(UNPLANNED, "the plan ends before the pools, so what follows is not known")
     tightest = max(last, key=lambda stage: stage.peak_high)
     room = rank.total_bytes * (1 - RESERVE) - tightest.peak_high
     beyond = (tightest.peak_high - last[0].resident_bytes) / GIB
     growth = 1 + (_decoding_per_pool_byte(plan, last) if room > 0 else 0.0)
     value = floor(100 * (share + room / (free * growth)) + 1e-6) / 100
     reason = f"{STAGE_WORDS[tightest.name][0]} may take {beyond:.2f} GiB beside the pools"
-    return SafeFraction(max(0.0, min(HIGHEST, value)), reason)
+    return SafeShare(max(0.0, min(HIGHEST, value)), reason)
 
 
 def _decoding_per_pool_byte(plan: Plan, stages: list[Stage]) -> float:

@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.sglang.drafts import drafter_bytes
-from oomph.engines.sglang.model_shape import ModelShape
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes, repacked_growth
 from oomph.engines.vllm.weights import Placed, by_part
 from oomph.facts import unified

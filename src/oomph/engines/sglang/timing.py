@@ -5,8 +5,7 @@ from __future__ import annotations
 from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import taken_over
 from oomph.simulate.links import layout_of
-from oomph.simulate.plain_timing import PlainFactors, plain_timing
-from oomph.simulate.speed import Timing
+from oomph.simulate.speed import PlainFactors, Timing, plain_timing
 
 FACTORS = PlainFactors(overhead_ms=0.5)  # the shares are vLLM's on the card
 

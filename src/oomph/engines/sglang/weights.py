@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.other_walks import choose_parts, with_experts
-from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.repack import repacked_for_triton
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.vllm.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Placed, created

@@ -8,7 +8,7 @@ from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import KNOWN_FIELDS
 
 if TYPE_CHECKING:
-    from oomph.search.space import Arm
+    from oomph.search.request import Arm
 
 # What an arm may ask for and a plan does not follow: images left out, drafts of the checkpoint, weights in host memory.
 UNPLANNED = frozenset(("text_only", "speculative_config.decoding_type", "cpu_offload_gb"))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import UNSET, Call, finite
-from oomph.commands.shown import short
+from oomph.commands.call import UNSET, Call, finite, short
 from oomph.engines.trtllm import options_file
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.trtllm.facts import Facts, at as facts_at

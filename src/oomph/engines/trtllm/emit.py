@@ -38,7 +38,7 @@ def config_file(deployment: Deployment) -> str:
     return to_yaml(fields)
 
 
-def host_plan(plan: Plan, nodes: int = 0, model: Model | None = None) -> HostPlan:
+def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPlan:
     """One process for the server and one for each GPU. Every rank reads all files: posted starts of several ranks had
     as many copies of the checkpoint in host memory as ranks (2.0 TB for 397 billion parameters on eight)."""
     nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
@@ -60,7 +60,7 @@ def host_plan(plan: Plan, nodes: int = 0, model: Model | None = None) -> HostPla
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    lasting = [part for part in host_plan(plan, nodes).parts if not part.reclaimable]
+    lasting = [part for part in host_plan(plan, nodes=nodes).parts if not part.reclaimable]
     sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in lasting]
     shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
     disk = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
@@ -11,7 +12,6 @@ from oomph.ir import Deployment, Engine, Lever, Model, Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.ir import HostPlan
     from oomph.ir.observation import Observation
     from oomph.simulate.build import Built, Factors
 
@@ -57,13 +57,11 @@ class TensorRtLlm(EngineProtocol):
     config_file = part("engines.trtllm.emit", "config_file")
     container = part("engines.trtllm.emit", "container")
     host_needs = part("engines.trtllm.emit", "host_needs")
+    host_plan = part("engines.trtllm.emit", "host_plan")
+    reasons = part("engines.trtllm.levers", "reasons")
+    calls_in = part("engines.trtllm.python_call", "calls_engine")
     log_rows = part("facts.trtllm.logs", "ROWS")
     lever_words = part("engines.trtllm.lever_words", "OPTIONS")
-
-    def calls_in(self, source: str) -> bool:
-        from oomph.engines.trtllm.python_call import calls_engine
-
-        return "tensorrt_llm" in source and calls_engine(source)
 
     def knows_flag(self, flag: str) -> bool:
         from oomph.facts.trtllm.flags import BY_NAME, FILE_NAMES, KV_DTYPE
@@ -91,11 +89,9 @@ class TensorRtLlm(EngineProtocol):
         return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
 
     def gpus_needed(self, deployment: Deployment) -> int:
-        needed = 1
-        for field in ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size"):
-            size = deployment.flags.get(field)
-            needed *= size if isinstance(size, int) and size > 0 else 1
-        return needed
+        fields = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
+        sizes = [deployment.flags.get(field) for field in fields]
+        return prod(size for size in sizes if isinstance(size, int) and size > 0)
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.trtllm.command import check
@@ -113,11 +109,6 @@ class TensorRtLlm(EngineProtocol):
 
         return levers(plan, model or load_once(plan.deployment.model))
 
-    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.trtllm.levers import reasons
-
-        return reasons(plan)
-
     def fit_knobs(self, version: str) -> FitKnobs:
         """A higher fraction leaves less for run time, and under the newest rule makes the temporary pool larger too."""
         from oomph.engines.trtllm.arm import PLANNED
@@ -134,11 +125,6 @@ class TensorRtLlm(EngineProtocol):
         from oomph.engines.trtllm.simulation import build
 
         return build(deployment, model, plan, accepted=accepted, timed=timed)
-
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.trtllm.emit import host_plan
-
-        return host_plan(plan, model=model)
 
     def serve_command(self, model: str) -> list[str]:
         return ["trtllm-serve", model]

@@ -161,7 +161,7 @@ def _layout(plan: Plan) -> Iterator[Lever]:
 # Why a plan dies or is close, in a sentence or two with its figures.
 
 
-def reasons(plan: Plan) -> tuple[str, ...]:
+def reasons(plan: Plan, model: Model | None = None) -> tuple[str, ...]:
     if plan.verdict.outcome == "fits" or not plan.ranks:
         return ()
     rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph import boundary
-from oomph.commands.shown import short
+from oomph.commands.call import short
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flags import ALIASES, BY_FIELD, GROUPS, LISTS, SWITCHES, WHOLE_NUMBERS, WORDS
 from oomph.late import late_pattern

@@ -7,9 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.trtllm.cells import Cells, cells_of, with_draft
 from oomph.engines.trtllm.notes import assumptions, warnings
-from oomph.engines.trtllm.pool import Pool, clamped_blocks, kv_budget, made_large_by, size_pool, temporary_blocks
+from oomph.engines.trtllm.pool import (
+    Cells,
+    Pool,
+    cells_of,
+    clamped_blocks,
+    kv_budget,
+    made_large_by,
+    size_pool,
+    temporary_blocks,
+    with_draft,
+)
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import Rank, rank_terms

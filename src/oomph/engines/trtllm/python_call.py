@@ -19,7 +19,7 @@ _POSITIONAL = ("model", "tokenizer")
 
 
 def calls_engine(source: str) -> bool:
-    return any(engine_calls(parse(source), _PACKAGE, _NAMES))
+    return _PACKAGE in source and any(engine_calls(parse(source), _PACKAGE, _NAMES))
 
 
 def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:

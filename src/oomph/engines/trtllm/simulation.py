@@ -14,8 +14,7 @@ from oomph.simulate.accuracy import taken_over
 from oomph.simulate.build import Built
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
-from oomph.simulate.plain_timing import PlainFactors, plain_timing
-from oomph.simulate.speed import Timing
+from oomph.simulate.speed import PlainFactors, Timing, plain_timing
 from oomph.simulate.timing import StepTime, unit
 from oomph.tables import all_that_hold
 from oomph.units import cdiv

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.trtllm.cells import Cells
-from oomph.engines.trtllm.pool import Pool
+from oomph.engines.trtllm.pool import Cells, Pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import Rank, Terms
 from oomph.facts.trtllm.facts import Facts

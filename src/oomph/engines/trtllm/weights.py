@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.engines.other_walks import choose_parts, with_experts
-from oomph.engines.trtllm.cells import stage_layers
+from oomph.engines.trtllm.pool import stage_layers
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build, Placed, created

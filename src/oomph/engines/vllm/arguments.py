@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.commands.shown import short, shown
+from oomph.commands.call import short, shown
 from oomph.engines.vllm.values import (
     LIST_KINDS,
     Refused,

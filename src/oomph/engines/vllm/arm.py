@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oomph.search.space import Arm
+    from oomph.search.request import Arm
 
 FIELDS = {
     "tp": "tensor_parallel_size",

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph import boundary
-from oomph.commands.call import Call, memory_variables, program
-from oomph.commands.shown import short, shown
+from oomph.commands.call import Call, memory_variables, program, short, shown
 from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError

@@ -50,15 +50,12 @@ class Vllm(EngineProtocol):
     host_plan = part("engines.vllm.host", "host_plan")
     uncounted_share = part("engines.vllm.host", "uncounted_share")
     host_needs = part("engines.vllm.emit", "host_needs")
+    described_in = part("engines.vllm.sagemaker", "sagemaker_words")
+    safe_share = part("engines.vllm.safe_utilization", "safe_utilization")
 
     def image_release(self, tag: str) -> str:
         """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
         return tag if tag.removeprefix("v")[:2] == "0." and tag.removeprefix("v")[2:3].isdigit() else ""
-
-    def described_in(self, text: str, name: str) -> tuple[str, ...]:
-        from oomph.engines.vllm.sagemaker import sagemaker_words
-
-        return sagemaker_words(text)
 
     def recognises(self, program: str, words: Sequence[str]) -> bool:
         """`uv run --with vllm vllm serve`: the first is an argument."""
@@ -153,12 +150,6 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY
 
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
-
-    def safe_share(self, plan: Plan) -> tuple[float, str]:
-        from oomph.engines.vllm.safe_utilization import safe_utilization
-
-        safe = safe_utilization(plan)
-        return safe.value, safe.reason
 
     def serve_command(self, model: str) -> list[str]:
         return ["vllm", "serve", model]

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.engines.vllm.load_forms import Network
-from oomph.engines.vllm.load_player import Place
-from oomph.engines.vllm.load_records import Entry, Point, first_beyond
+from oomph.engines.vllm.load_player import Entry, Place, Point, first_beyond
 from oomph.engines.vllm.load_repack import Repacker
-from oomph.engines.vllm.load_steps import Setting
-from oomph.engines.vllm.model_buffers import Buffers
+from oomph.engines.vllm.load_steps import Buffers, Setting
 
 
 class Load(Struct, frozen=True):

@@ -13,11 +13,9 @@ from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
 from oomph.engines.vllm.load_forms import Counted, Network
 from oomph.engines.vllm.load_peak import Draft, Load, play
-from oomph.engines.vllm.load_player import Place
-from oomph.engines.vllm.load_records import Point
-from oomph.engines.vllm.load_steps import Setting, is_retied
+from oomph.engines.vllm.load_player import Place, Point
+from oomph.engines.vllm.load_steps import Setting, balancing_buffers, draft_buffers, is_retied, model_buffers
 from oomph.engines.vllm.lora import slots
-from oomph.engines.vllm.model_buffers import balancing_buffers, draft_buffers, model_buffers
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.plain_flags import Balancing
 from oomph.engines.vllm.run import Rank, Run

@@ -8,9 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands.call import Call, memory_variables
+from oomph.commands.call import Call, memory_variables, short, shown
 from oomph.commands.python_values import Scope, called, parse
-from oomph.commands.shown import short, shown
 from oomph.engines.vllm.arguments import NoSuchFlag
 from oomph.engines.vllm.values import Refused, check_keys, check_python
 from oomph.errors import CommandError

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from math import floor
 
-from msgspec import Struct
-
+from oomph.engines.protocol import SafeShare
 from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
 from oomph.units import GIB
 
@@ -21,12 +20,7 @@ HIGHEST = 0.99  # what a search tries at most: a plan says how much of it is saf
 _GROWS = ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
 
 
-class SafeUtilization(Struct, frozen=True):
-    value: float  # two decimals, rounded down; 0: none is safe
-    reason: str
-
-
-def safe_utilization(plan: Plan) -> SafeUtilization:
+def safe_utilization(plan: Plan) -> SafeShare:
     """The tightest rank's. What follows the cache rises byte for byte with the utilisation, since the cache takes what
     is left of the budget: one plan tells the figure for all."""
     util = float(plan.resolved.get("gpu_memory_utilization") or UNPLANNED)
@@ -35,35 +29,35 @@ def safe_utilization(plan: Plan) -> SafeUtilization:
     limits = [_of_rank(rank, util) for rank in ranks]
     if any(device.unified for device in plan.deployment.gpus):
         limits += [
-            SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"),
+            SafeShare(SHARED_MEMORY, "the operating system lives in the same memory"),
             *_by_host(plan, util),
         ]
-    unplanned = SafeUtilization(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
+    unplanned = SafeShare(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
     return min(limits, key=lambda safe: safe.value, default=unplanned)
 
 
-def _by_host(plan: Plan, util: float) -> list[SafeUtilization]:
+def _by_host(plan: Plan, util: float) -> list[SafeShare]:
     """On memory shared with the CPU the host's own room falls byte for byte as the budget grows."""
     margin = plan.host.margin if plan.host is not None else None
     if margin is None or not plan.ranks or plan.ranks[0].terms["available_kv"].basis == "given":
         return []
     value = _down(min(util + margin.low / rank.total_bytes for rank in plan.ranks))
-    return [SafeUtilization(value, "the host shares the memory and must survive what the budget does not count")]
+    return [SafeShare(value, "the host shares the memory and must survive what the budget does not count")]
 
 
-def _of_rank(rank: RankPlan, util: float) -> SafeUtilization:
+def _of_rank(rank: RankPlan, util: float) -> SafeShare:
     total = rank.total_bytes
     before = rank.stages[0].peak_high
-    by_check = SafeUtilization(_down(1 - before / total), f"{before / GIB:.2f} GiB are in use before the engine starts")
+    by_check = SafeShare(_down(1 - before / total), f"{before / GIB:.2f} GiB are in use before the engine starts")
     last = [stage for stage in rank.stages if stage.name in _GROWS]
     if not last or rank.terms["available_kv"].basis == "given":
-        unplanned = SafeUtilization(UNPLANNED, "what follows the KV cache does not depend on the utilisation here")
+        unplanned = SafeShare(UNPLANNED, "what follows the KV cache does not depend on the utilisation here")
         return min(by_check, unplanned, key=lambda safe: safe.value)
     tightest = max(last, key=_needed)
     beyond = (_needed(tightest) - rank.requested_bytes) / GIB
     words = STAGE_WORDS[tightest.name][0]
     reason = f"{words} may reach {beyond:.2f} GiB above the budget" + (f" ({tightest.note})" if tightest.note else "")
-    by_load = SafeUtilization(_down(util + (total * (1 - RESERVE) - _needed(tightest)) / total), reason)
+    by_load = SafeShare(_down(util + (total * (1 - RESERVE) - _needed(tightest)) / total), reason)
     return min(by_check, by_load, key=lambda safe: safe.value)
 
 

@@ -14,7 +14,7 @@ _SETTING = late_pattern(
 )
 
 
-def sagemaker_words(text: str) -> tuple[str, ...]:
+def sagemaker_words(text: str, name: str = "") -> tuple[str, ...]:
     """The command of the first model that a text sets; () where it sets none."""
     flags: dict[str, str] = {}
     if "SM_VLLM_MODEL" not in text:

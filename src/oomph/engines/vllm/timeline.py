@@ -10,7 +10,7 @@ from msgspec import Struct
 from oomph.engines.vllm.batch import PhaseKind
 from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
-from oomph.engines.vllm.load_records import Point
+from oomph.engines.vllm.load_player import Point
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.serving import Working, risk_text
 from oomph.facts.vllm.vendors import is_gaudi

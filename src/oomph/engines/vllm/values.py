@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from oomph.commands.shown import short
+from oomph.commands.call import short
 from oomph.errors import CommandError
 from oomph.facts.vllm.config_keys import KEYS
 from oomph.facts.vllm.flag_rows import words
