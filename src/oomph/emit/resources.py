@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from oomph.ir import HostPlan, Plan
 from oomph.units import GIB, cdiv, human
+
+_CACHES = 10 * GIB  # assumed: torch.compile, Triton, FlashInfer, DeepGEMM and autotuners keep what they build
 
 
 class Part(Struct, frozen=True):
@@ -38,3 +41,15 @@ class Host(Struct, frozen=True):
             lines = ["/dev/shm: one process and one GPU, the default is enough"]
         parts = "; ".join(f"{human(p.bytes)} {p.why}" for p in self.memory)
         return [*lines, f"host memory {self.memory_gib} GiB: {parts}"]
+
+
+def needs_of(plan: Plan, host: HostPlan, processes: int) -> Host:
+    """What one node needs: the upper end of each part, and of processes what they usually have."""
+    from oomph.sources.load import load_once
+
+    lasting = [part for part in host.parts if not part.reclaimable]
+    sizes = [(part.name, Part(part.bytes if part.name == "processes" else part.high, part.why)) for part in lasting]
+    shm = tuple(part for name, part in sizes if name.endswith("/dev/shm"))
+    checkpoint = Part(load_once(plan.deployment.model).nbytes, "for the checkpoint")
+    disk = (checkpoint, Part(_CACHES, "for compiled kernels and logs"))
+    return Host(shm, tuple(part for _, part in sizes), cpus=processes + 2, disk=disk)

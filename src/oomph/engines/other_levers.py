@@ -18,6 +18,15 @@ _LARGER = (
 )  # fmt: skip
 
 
+def typed(name: str, value: Any) -> str:
+    """A flag of this name and value, as it is typed."""
+    if value is None:
+        return f"without {name}"
+    if isinstance(value, bool):
+        return name if value else "--no-" + name[2:]
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
 def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped: Sequence[str] = ()) -> Iterator[Lever]:
     """Other checkpoints of the same model, the least quantised first. `dropped`: flags that were for the old one."""
     from oomph import catalog

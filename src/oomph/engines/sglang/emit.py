@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.emit.resources import Host, Part
+from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
 from oomph.engines.sglang.command import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
@@ -11,7 +11,6 @@ from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
 
 PORT = 30000  # server_args.py
-_CACHES = 10 * GIB  # assumed: Triton, FlashInfer and DeepGEMM keep what they build
 
 
 def container(deployment: Deployment) -> Container:
@@ -64,13 +63,4 @@ def _offloaded(plan: Plan) -> list[HostPart]:
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    host = host_plan(plan, nodes=nodes)
-    resident = [part for part in host.parts if not part.reclaimable]
-    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in resident]
-    shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
-    disk = (
-        Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
-        Part(_CACHES, "for compiled kernels and logs"),
-    )
-    processes = 2 + cdiv(max(1, len(plan.ranks)), nodes)
-    return Host(shm, tuple(Part(n, part.why) for part, n in sizes), cpus=processes + 2, disk=disk)
+    return needs_of(plan, host_plan(plan, nodes=nodes), 2 + cdiv(max(1, len(plan.ranks)), nodes))

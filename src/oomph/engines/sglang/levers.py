@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
+from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever, typed
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
 from oomph.ir import Change, Lever, Model, Plan, StageName, State
@@ -66,12 +66,8 @@ def _lever(
 
 def spell(field: str, value: Any, plan: Plan) -> str:
     """The flag as this release spells it."""
-    name = options_of(plan.deployment.engine.version).option(field) or "--" + field.replace("_", "-")
-    if value is None:
-        return f"without {name}"
-    if isinstance(value, bool):
-        return name if value else "--no-" + name[2:]
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+    name = options_of(plan.deployment.engine.version).option(field)
+    return typed(name or "--" + field.replace("_", "-"), value)
 
 
 # ---- the share of weights and pools ----------------------------------------------------------------------------------

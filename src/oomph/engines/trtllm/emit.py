@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.emit.resources import Host, Part
+from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
 from oomph.engines.trtllm.command import to_words
 from oomph.engines.trtllm.options_file import to_yaml
@@ -10,10 +10,9 @@ from oomph.facts.trtllm.flags import FRONTEND
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
 from oomph.sources.load import load_once
-from oomph.units import GIB, cdiv
+from oomph.units import cdiv
 
 PORT = 8000  # commands/serve.py
-_CACHES = 10 * GIB  # assumed: the autotuner, Triton and DeepGEMM keep what they build
 
 
 def container(deployment: Deployment) -> Container:
@@ -60,12 +59,4 @@ def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPla
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    lasting = [part for part in host_plan(plan, nodes=nodes).parts if not part.reclaimable]
-    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in lasting]
-    shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
-    disk = (
-        Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
-        Part(_CACHES, "for compiled kernels and logs"),
-    )
-    processes = 1 + cdiv(max(1, len(plan.ranks)), nodes)
-    return Host(shm, tuple(Part(n, part.why) for part, n in sizes), cpus=processes + 2, disk=disk)
+    return needs_of(plan, host_plan(plan, nodes=nodes), 1 + cdiv(max(1, len(plan.ranks)), nodes))

@@ -8,20 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands.call import quote
-from oomph.emit.resources import Host, Part
+from oomph.emit.resources import Host, needs_of
 from oomph.emit.yaml_text import dump
 from oomph.engines.protocol import Container
 from oomph.engines.vllm.command import to_words
 from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.flags import options_of
-from oomph.ir import Deployment, HostPart, Plan
-from oomph.sources.load import load_once
-from oomph.units import GIB, cdiv
+from oomph.ir import Deployment, Plan
+from oomph.units import cdiv
 
 RAY_PORT = 6379
 PORT = 8000
-_CACHES = 10 * GIB  # assumed: torch.compile, Triton and FlashInfer keep what they build
 
 
 def container(deployment: Deployment) -> Container:
@@ -99,23 +97,6 @@ def launch_lines(plan: Plan, nodes: int) -> str:
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    """What one node needs, the first one's API server and engine core included: the upper end of each part, and of
-    processes what they usually have."""
-    host = host_plan(plan, nodes=nodes)
-    parts = [(part, _limit(part)) for part in host.parts if not part.reclaimable]
-    shm = tuple(Part(n, part.why) for part, n in parts if part.name.endswith("/dev/shm"))
-    memory = tuple(Part(n, part.why) for part, n in parts)
-    workers = cdiv(max(1, len(plan.ranks)), nodes)
-    processes = 2 + (workers if len(plan.ranks) > 1 else 0)
-    return Host(shm, memory, cpus=processes + 2, disk=_disk(plan))
-
-
-def _limit(part: HostPart) -> int:
-    return part.bytes if part.name == "processes" else part.high
-
-
-def _disk(plan: Plan) -> tuple[Part, ...]:
-    return (
-        Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
-        Part(_CACHES, "for compiled kernels and logs"),
-    )
+    """Of the node with the API server and the engine core."""
+    workers = cdiv(max(1, len(plan.ranks)), nodes) if len(plan.ranks) > 1 else 0
+    return needs_of(plan, host_plan(plan, nodes=nodes), 2 + workers)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
+from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever, typed
 from oomph.engines.vllm.host_levers import host_levers
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.facts.vllm.flags import options_of
@@ -72,12 +72,7 @@ def _flag(
 
 def spell(field: str, value: Any) -> str:
     """The flag as it is typed."""
-    name = "--" + field.replace("_", "-")
-    if value is None:
-        return f"without {name}"
-    if isinstance(value, bool):
-        return name if value else "--no-" + name[2:]
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+    return typed("--" + field.replace("_", "-"), value)
 
 
 def _swap(plan: Plan) -> Iterator[Lever]:

@@ -19,7 +19,6 @@ from oomph.sources.arch.decoder import (
 )
 from oomph.sources.arch.mla import routed_mlp, score_correction
 
-
 # DBRX: all experts of a layer in three tensors. vLLM: models/dbrx.py.
 
 

@@ -20,7 +20,6 @@ from oomph.sources.arch.decoder import (
 from oomph.sources.config import Config
 from oomph.units import round_up
 
-
 # DeciLM (Llama-Nemotron Super and Ultra): Llama layers, each with its own number of KV heads and MLP width, or none.
 # vLLM: models/nemotron_nas.py.
 
