@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.failed import printed_devices
-from oomph.engines.llamacpp.host_levers import host_levers
-from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu
+from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu, host_levers
 from oomph.engines.llamacpp.timing import ELEMENT
 from oomph.engines.ollama.planner import _from_params, choose
 from oomph.engines.sglang.drafts import _choice, _layers
@@ -20,10 +19,10 @@ from oomph.engines.sglang.emit import _hierarchical_cache
 from oomph.engines.sglang.failed import _value, from_arguments
 from oomph.engines.sglang.levers import _least_share, balancing_ratio
 from oomph.engines.sglang.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
-from oomph.engines.sglang.running import Decoding
-from oomph.engines.trtllm.cells import stage_layers
+from oomph.engines.sglang.safe_fraction import Decoding
 from oomph.engines.trtllm.emit import config_file
 from oomph.engines.trtllm.options_file import put
+from oomph.engines.trtllm.pool import stage_layers
 from oomph.engines.trtllm.settings import Settings as TrtllmSettings
 from oomph.engines.trtllm.terms import deepgemm_workspace
 from oomph.engines.vllm.host_levers import _smaller

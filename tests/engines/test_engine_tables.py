@@ -27,8 +27,7 @@ from oomph.engines.llamacpp.tensors import tensors_of, width_of
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.graphs import decode_batches, largest_decode_batch
 from oomph.engines.sglang.resolve import resolve as resolve_sglang
-from oomph.engines.trtllm.graphs import graph_batch_sizes
-from oomph.engines.trtllm.resolve import resolve as resolve_trtllm
+from oomph.engines.trtllm.resolve import graph_batch_sizes, resolve as resolve_trtllm
 from oomph.engines.vllm import resolve_kernels
 from oomph.engines.vllm.backend_query import Query, fa_version, kernel_blocks
 from oomph.engines.vllm.backends import choose, choose_diff_kv, order, reasons

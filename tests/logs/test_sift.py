@@ -9,8 +9,7 @@ from pathlib import Path
 
 import long_logs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oomph.doctor.explain import explain, observe_raw
 from oomph.doctor.meanings import FAILURES, TROUBLES
