@@ -13,8 +13,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device, Engine
 from oomph.units import GIB
 
 Notes = tuple[str, ...]

@@ -19,8 +19,7 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.versions import NEWEST, in_range
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line

@@ -12,7 +12,7 @@ import msgspec
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.rules import rules
-from oomph.ir.model import Linear, Model
+from oomph.ir import Linear, Model
 from oomph.units import GIB, MIB, cdiv
 
 ROLES = {

@@ -17,8 +17,7 @@ from oomph.doctor.sizes import with_size
 from oomph.engines.registry import all_engines
 from oomph.errors import InputError
 from oomph.facts.loglines import SETTINGS
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line, lines as clean_lines

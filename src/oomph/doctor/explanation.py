@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected, Remedy
-from oomph.ir.advice import Advice
+from oomph.ir import Advice
 from oomph.ir.printed import Printed
 
 

@@ -15,9 +15,9 @@ from oomph.doctor.towers import in_tower
 from oomph.doctor.tracebacks import frame_stage, joins_ranks
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 
 Placed = tuple[StageName, str]  # the stage, and what it rests on
 _NEAR = 40  # lines around a failure in which a C++ frame of it may stand

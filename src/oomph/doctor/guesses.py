@@ -14,8 +14,8 @@ from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST, RELEASES
+from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 from oomph.logs.release import positions
 
 # What is said to have been going on, the first that applies. "Loading the model" and "serving" are said of any start.

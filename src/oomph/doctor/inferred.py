@@ -10,7 +10,7 @@ from msgspec import Struct
 from oomph.doctor import inferred_vllm
 from oomph.doctor.case import Case
 from oomph.engines.registry import engine_named
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 
 class Inferred(Struct, frozen=True):

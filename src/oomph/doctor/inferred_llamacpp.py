@@ -11,8 +11,8 @@ import re
 
 from oomph.doctor.case import Case
 from oomph.facts.loglines import convert
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
-from oomph.ir.timeline import StageName
 from oomph.units import GIB, gib
 
 _WENT_ON: tuple[LogKind, ...] = ("lc_serving", "lc_request", "lc_prompt_cache", "lc_slots", "lc_compute", "ol_started",

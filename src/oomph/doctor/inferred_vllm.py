@@ -9,7 +9,7 @@ from __future__ import annotations
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import ORDER, READY
 from oomph.doctor.milestones import milestone
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 from oomph.units import GIB, gib
 
 REPORTS = ("engine_failed", "engine_dead", "secondary", "tr_executor", "sg_exception")

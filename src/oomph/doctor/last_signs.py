@@ -11,8 +11,8 @@ from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.prose import activity, loads
 from oomph.doctor.raised import raised_stage
 from oomph.doctor.tracebacks import frame_stage
+from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 from oomph.logs.clean import Line
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w{4,80})\(")

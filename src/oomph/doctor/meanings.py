@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
-from oomph.ir.timeline import StageName
 
 # the stage that has begun once a line of this kind was printed
 MILESTONES: Final[dict[LogKind, StageName]] = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.meanings import AFTER_COMPONENTS, BARS, MILESTONES, ORDER
 from oomph.facts.loglines import compiled
+from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 
 
 def milestone(observations: Sequence[Observation]) -> StageName | None:

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from oomph.facts.loglines import compiled
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 
 class Place(Struct, frozen=True):

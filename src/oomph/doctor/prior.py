@@ -12,7 +12,7 @@ from oomph.doctor.failure import UNSAID
 from oomph.doctor.inferred_vllm import WORDS
 from oomph.doctor.ledger import account
 from oomph.doctor.meanings import ORDER, TROUBLES
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 from oomph.units import GIB
 
 EVIDENCE = ("traceback", "message", "milestone")  # what a log says itself

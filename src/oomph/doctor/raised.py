@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 
 from oomph.doctor.meanings import ORDER
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 GROUP = 5  # words
 LONGEST = 300  # words of a line that are looked at

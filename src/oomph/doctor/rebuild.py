@@ -7,8 +7,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import MOST_GPUS, Device
+from oomph.ir import MOST_GPUS, Deployment, Device, Engine
 from oomph.ir.log_kinds import LogKind
 from oomph.units import GIB
 

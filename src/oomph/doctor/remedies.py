@@ -22,11 +22,7 @@ from oomph.doctor.words import table
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir import advice as ir
-from oomph.ir.advice import Advice, Change, Judged
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Advice, Change, Deployment, Judged, Model, Plan, advice as ir
 from oomph.logs.deployment import render
 
 Planner = Callable[[Deployment], Plan]

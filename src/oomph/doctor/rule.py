@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 if TYPE_CHECKING:
     from oomph.doctor.case import Case

@@ -12,8 +12,7 @@ from oomph.doctor.explanation import Explanation
 from oomph.doctor.failure import find_failure, last_ready
 from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device
 from oomph.logs.reader import RawLog, read_paths
 from oomph.logs.structure import runs
 

@@ -24,9 +24,9 @@ from oomph.doctor.prose import activity
 from oomph.doctor.told import find_told
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.engines.registry import DEFAULT, engine_named
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
 from oomph.logs.shape import shortage

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from oomph.doctor.meanings import READY
 from oomph.facts.loglines import compiled
+from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 
 BEHIND = 8  # observations behind a failed allocation that may still be about it
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.ir.timeline import StageName
 
 # vLLM: v1/worker/gpu_worker.py, gpu_model_runner.py. The first row that any frame of the traceback is in wins:
 # capture_model also runs inside profile_cudagraph_memory.

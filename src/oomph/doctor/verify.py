@@ -20,8 +20,7 @@ from oomph.doctor.rule import Remedy
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Model
 
 Planner = Callable[[Deployment], Any]
 Loader = Callable[[str], Model]

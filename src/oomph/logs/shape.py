@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from oomph.facts.loglines import UNITS
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 Values = dict[str, float | int | str]
 

@@ -18,10 +18,7 @@ Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 
@@ -37,7 +34,7 @@ def match(case: Case) -> Candidate | None:
             text,
             (observation.line,),
             (advice.host("end the process that holds the card, or choose another GPU"),),
-            useless(case),
+            advice.useless(case),
             settle="nvidia-smi shows who holds the card",
         )
     in_use = total - free
@@ -67,7 +64,7 @@ def match(case: Case) -> Candidate | None:
         )
     tier = Tier.LIKELY if case.unified else Tier.COMPUTED
     settle = "nvidia-smi shows who holds the card"
-    return Candidate(tier, text, (observation.line,), tuple(remedies), useless(case), settle=settle)
+    return Candidate(tier, text, (observation.line,), tuple(remedies), advice.useless(case), settle=settle)
 
 
 def _unbalanced(case: Case) -> Candidate | None:
@@ -83,7 +80,7 @@ def _unbalanced(case: Case) -> Candidate | None:
             "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "1", "the fullest card sets the size of every pool", rank=3
         ),
     )
-    rejected = (reject("fraction_down", "the fraction is not read yet"),)
+    rejected = (advice.reject("fraction_down", "the fraction is not read yet"),)
     return Candidate(
         Tier.SAID, text, case.line("sg_unbalanced"), remedies, rejected, settle="nvidia-smi shows who holds it"
     )
@@ -108,7 +105,12 @@ def _beside(case: Case) -> Candidate | None:
         advice.host("if these are the ranks of one engine: give each its own GPU", rank=0),
     )
     return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom"), remedies, useless(case), settle="nvidia-smi shows who holds it"
+        Tier.COMPUTED,
+        text,
+        case.line("torch_oom"),
+        remedies,
+        advice.useless(case),
+        settle="nvidia-smi shows who holds it",
     )
 
 
@@ -132,7 +134,9 @@ def _taken(case: Case) -> Candidate | None:
         advice.utilization(case, min(0.95, case.util + 0.3), "only if the share was set too low beside another engine"),
     )
     lines = case.line("kv_none", "available_kv", "weights", "v0_terms")
-    return Candidate(Tier.COMPUTED, text, lines, remedies, useless(case), settle="nvidia-smi shows who holds the card")
+    return Candidate(
+        Tier.COMPUTED, text, lines, remedies, advice.useless(case), settle="nvidia-smi shows who holds the card"
+    )
 
 
 SMALLEST = 0.55  # bytes per parameter, 4 bits with their scales

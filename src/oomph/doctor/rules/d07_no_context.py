@@ -16,10 +16,7 @@ Evidence: llama.cpp issue 7366 (host shortage), vllm issue 188.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -43,7 +40,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("cuda_error_oom", "cuda_busy"),
         (advice.host("free the GPU (nvidia-smi) and look at the host's memory (free -h, ulimit -l)", rank=0),),
-        (reject("gpu_flags", "no flag of the engine has been applied yet"),),
+        (advice.reject("gpu_flags", "no flag of the engine has been applied yet"),),
         settle="nvidia-smi and free -h at the moment of the start",
     )
 

@@ -18,10 +18,7 @@ Evidence: vllm issues 55569 and 56824, NVIDIA dgx-spark-playbooks issue 97.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -37,7 +34,9 @@ def match(case: Case) -> Candidate | None:
         advice.env("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False", lever="no_expandable", rank=2),
         advice.host("sync; echo 3 | sudo tee /proc/sys/vm/drop_caches   (before the start)", rank=1),
     )
-    rejected = useless(case, reject("shm", "shared memory is taken from the same RAM"), keep=("util_down",))
+    rejected = advice.useless(
+        case, advice.reject("shm", "shared memory is taken from the same RAM"), keep=("util_down",)
+    )
     settle = "free -h while it starts: how much the host has left"
     return Candidate(Tier.COMPUTED, text, case.line("driver_oom"), remedies, rejected, settle=settle)
 

@@ -16,10 +16,7 @@ Evidence: vllm PRs 1125 and 48879, issue 1710.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -35,7 +32,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("shm_full", "bus_error", "shm_small"),
         (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),
-        (reject("gpu_flags", "the GPU's memory is not involved"),),
+        (advice.reject("gpu_flags", "the GPU's memory is not involved"),),
     )
 
 

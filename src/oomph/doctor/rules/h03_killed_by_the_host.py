@@ -17,10 +17,7 @@ from __future__ import annotations
 
 import re
 
-from oomph.doctor import advice
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 
 
@@ -39,7 +36,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill"),
         (advice.host("raise the container's memory limit", "host memory", rank=2),),
-        useless(case),
+        advice.useless(case),
         settle="dmesg or kubectl describe pod: which limit, and how much was held",
     )
 

@@ -20,10 +20,7 @@ Evidence: gpu_model_runner.py:4950 and gpu_worker.py:338 (0.21.0); vllm PR 38553
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import GIB, gib, human
 
@@ -50,7 +47,7 @@ def match(case: Case) -> Candidate | None:
     if not engine_named(case.rebuilt.engine or DEFAULT).words.offloads_weights:
         remedies = remedies[:2]
     lines = case.line("load_oom", "tr_engine", "tr_oom", "torch_oom", "load_begin")
-    return Candidate(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), useless(case))
+    return Candidate(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), advice.useless(case))
 
 
 def room(case: Case) -> str:

@@ -20,12 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oomph.doctor import advice
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.words import levers, table
-from oomph.ir.timeline import STAGES
+from oomph.doctor.words import table
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
+from oomph.ir import STAGES
 from oomph.units import gib
 
 FREE_GPU = "end what else is on the card, or choose another GPU (nvidia-smi, CUDA_VISIBLE_DEVICES)"
@@ -79,7 +76,7 @@ def match(case: Case) -> Candidate | None:
         Tier.LIKELY if line is not None and case.death.basis in ("message", "traceback", "milestone") else Tier.POSSIBLE
     )
     settle = "the traceback above the error, or the lines of the worker that failed first"
-    return Candidate(tier, text, (case.death.line,), _remedies(case), useless(case), settle=settle)
+    return Candidate(tier, text, (case.death.line,), _remedies(case), advice.useless(case), settle=settle)
 
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:

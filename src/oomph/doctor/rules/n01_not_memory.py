@@ -18,7 +18,6 @@ Evidence: the message itself.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.failure import OF_ANYTHING
 from oomph.doctor.meanings import WEAK
@@ -46,7 +45,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(Tier.SAID, text, (observation.line,), _ways(case), _USELESS)
 
 
-_USELESS = (reject("gpu_flags", "memory is not what it failed of"),)
+_USELESS = (advice.reject("gpu_flags", "memory is not what it failed of"),)
 
 
 def _ways(case: Case) -> tuple[Remedy, ...]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
 from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.doctor.tracebacks import joins_ranks
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.engines.registry import DEFAULT
-from oomph.ir.timeline import STAGES
+from oomph.ir import STAGES
 
 # a kind that another kind's row answers
 ALSO: dict[str, str] = {"x_ray_wait": "x_ray"}
@@ -36,7 +34,7 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
             f'{text} The line that says so: "{quote}".',
             (evidence.line,),
             remedies(trouble, case.rebuilt.engine or DEFAULT, values),
-            (reject("gpu_flags", "memory is not what it failed of"),),
+            (advice.reject("gpu_flags", "memory is not what it failed of"),),
         )
 
     return match

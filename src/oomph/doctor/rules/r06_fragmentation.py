@@ -16,10 +16,7 @@ Evidence: PyTorch's CUDACachingAllocator; device_allocator/cumem.py:382 (0.32.0)
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 
 
@@ -41,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         advice.utilization(case, case.util - 0.02),
     )
     return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom"), remedies, useless(case, keep=("expandable", "util_down"))
+        Tier.COMPUTED, text, case.line("torch_oom"), remedies, advice.useless(case, keep=("expandable", "util_down"))
     )
 
 

@@ -16,11 +16,7 @@ Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.units import gib
 
 
@@ -48,7 +44,7 @@ def match(case: Case) -> Candidate | None:
             advice.host('wake_up(tags=["weights"]), then wake_up(tags=["kv_cache"])', "two steps", rank=1),
             advice.utilization(case, case.util - 0.1),
         ),
-        useless(case, reject("expandable", "it does not work with sleep mode")),
+        advice.useless(case, advice.reject("expandable", "it does not work with sleep mode")),
     )
 
 

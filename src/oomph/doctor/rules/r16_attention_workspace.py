@@ -18,11 +18,7 @@ SGLANG_FLASHINFER_WORKSPACE_SIZE.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import MIB, human
 
@@ -43,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     smaller = levers(case, "chunk", "requests") or (advice.smaller_batch(case),)
     remedies = (larger, *smaller, backend)
     why = "the workspace has a size of its own: room on the card does not enlarge it"
-    return Candidate(Tier.SAID, text, (observation.line,), remedies, (reject("gpu_flags", why),))
+    return Candidate(Tier.SAID, text, (observation.line,), remedies, (advice.reject("gpu_flags", why),))
 
 
 RULE = Rule(

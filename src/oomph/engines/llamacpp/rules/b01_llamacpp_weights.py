@@ -20,12 +20,8 @@ from __future__ import annotations
 
 import re
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
 from oomph.doctor.meanings import TROUBLES
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
@@ -76,7 +72,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line(*_KINDS),
         remedies,
-        (reject("context", "the KV cache is allocated after the weights"),),
+        (advice.reject("context", "the KV cache is allocated after the weights"),),
     )
 
 

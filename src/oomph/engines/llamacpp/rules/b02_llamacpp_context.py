@@ -20,11 +20,8 @@ Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
 from oomph.doctor.context_llamacpp import shorter
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

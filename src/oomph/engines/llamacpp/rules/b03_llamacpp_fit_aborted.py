@@ -17,8 +17,7 @@ Evidence: llama.cpp common_fit_params; issue 19437.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 _FLAGS = {"n_gpu_layers": "-ngl", "tensor_split": "-ts", "tensor_buft_overrides": "-ot"}

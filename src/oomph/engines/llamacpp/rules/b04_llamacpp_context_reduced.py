@@ -18,9 +18,7 @@ Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.ir.log_kinds import LogKind
 
 

@@ -20,11 +20,8 @@ from __future__ import annotations
 
 import re
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
 from oomph.doctor.context_llamacpp import context_of, shorter
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

@@ -18,9 +18,7 @@ Evidence: LM Studio's bug tracker 1202, 1471.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib
 
 

@@ -20,10 +20,7 @@ Evidence: llama.cpp tools/server/server-context.cpp (update_slots), src/llama-co
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 
 
 def match(case: Case) -> Candidate | None:
@@ -39,7 +36,7 @@ def match(case: Case) -> Candidate | None:
         )
     up = max(8192, 2 * -(-wanted // 4096) * 4096) if wanted else None
     remedies = levers(case, ("context_up", up) if up else "context_up", "slots", "kv_dtype")
-    rejected = (reject("layers", "the cells are counted by the context, wherever the layers are"),)
+    rejected = (advice.reject("layers", "the cells are counted by the context, wherever the layers are"),)
     return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)
 
 

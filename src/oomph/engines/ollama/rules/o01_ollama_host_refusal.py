@@ -15,10 +15,7 @@ Evidence: ollama server/sched (0.29); issue 8734.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
 from oomph.units import gib
 
 

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import re
 
-from oomph.doctor.case import Case
 from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.meanings import TROUBLES
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.units import gib
 
 _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")

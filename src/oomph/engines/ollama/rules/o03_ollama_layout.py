@@ -18,9 +18,7 @@ Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, levers
 from oomph.units import gib
 
 

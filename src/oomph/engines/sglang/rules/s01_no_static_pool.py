@@ -17,10 +17,7 @@ Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.units import gib
 
 
@@ -49,7 +46,7 @@ def match(case: Case) -> Candidate | None:
         text,
         (shown.line, *case.line("sg_weights")),
         remedies,
-        (reject("fraction_down", "it makes the share that is already full smaller"),),
+        (advice.reject("fraction_down", "it makes the share that is already full smaller"),),
     )
 
 

@@ -17,10 +17,7 @@ from __future__ import annotations
 
 import re
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.units import gib, human
 
 
@@ -43,7 +40,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
         remedies,
-        (reject("fraction_up", "graphs live outside of the static share"),),
+        (advice.reject("fraction_up", "graphs live outside of the static share"),),
     )
 
 

@@ -16,10 +16,7 @@ Evidence: sglang issue 6027.
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice, levers
 from oomph.units import human
 
 
@@ -36,7 +33,7 @@ def match(case: Case) -> Candidate | None:
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
     remedies = levers(case, "chunk", ("fraction_down", down), "requests")
-    rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
+    rejected = (advice.reject("fraction_up", "prefill buffers live outside of the static share"),)
     if (unsaid or short) and not oom and not retract:
         text = "A forward pass failed while serving; what it needs lives outside of the static share."
         sure = case.memory and (unsaid or case.death.basis in ("message", "traceback", "milestone"))
@@ -46,7 +43,7 @@ def match(case: Case) -> Candidate | None:
         return _buffer(case, down, remedies, rejected)
     if case.failed:
         text = "The token pool had no room for the next batch, and the server ended: more was admitted than it holds."
-        shrink = (reject("fraction_down", "the pool would only become smaller"),)
+        shrink = (advice.reject("fraction_down", "the pool would only become smaller"),)
         lines = case.line("sg_pool_full", "sg_no_slots", "sg_retract", "frame")[:3]
         more = levers(case, "requests", "chunk", ("fraction_up", min(0.95, down + 0.08)), first=("requests",))
         return Candidate(Tier.LIKELY, text, lines, more, shrink)
@@ -56,7 +53,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("sg_retract", "sg_pool_full", "sg_no_slots"),
         levers(case, "requests"),
-        (reject("fraction_down", "the pool would only become smaller"),),
+        (advice.reject("fraction_down", "the pool would only become smaller"),),
     )
 
 

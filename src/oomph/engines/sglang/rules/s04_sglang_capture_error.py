@@ -19,10 +19,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
 from oomph.engines.sglang.rules.s02_sglang_capture import other_reason, reason_lost
 
 
@@ -54,7 +51,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("sg_capture_failed"),
         (backend, eager),
-        (reject("fraction_down", no), reject("fraction_up", no)),
+        (advice.reject("fraction_down", no), advice.reject("fraction_up", no)),
     )
 
 

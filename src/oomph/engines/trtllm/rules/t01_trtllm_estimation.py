@@ -18,9 +18,7 @@ Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib, human
 
 

@@ -19,10 +19,8 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import last, number
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib
 
 

@@ -22,10 +22,8 @@ Evidence: TensorRT-LLM py_executor_creator.py (1.0), its own list of what to red
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
 

@@ -20,10 +20,8 @@ tokens.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import last, number
-from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.ir.observation import Observation
 from oomph.units import gib
 

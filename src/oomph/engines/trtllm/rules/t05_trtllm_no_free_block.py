@@ -17,10 +17,8 @@ Evidence: TensorRT-LLM issue 19527: 32 beams, a batch of 8 and 256 blocks.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import last, number
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 
 
 def match(case: Case) -> Candidate | None:

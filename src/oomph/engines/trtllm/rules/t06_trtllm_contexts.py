@@ -17,9 +17,8 @@ Evidence: TensorRT-LLM issue 3058: 590 MiB for each of eight ranks.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier
 from oomph.units import gib
 
 

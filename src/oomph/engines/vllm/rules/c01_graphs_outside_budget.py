@@ -17,9 +17,7 @@ Evidence: vllm PR 30515, 38284; gpu_worker.py (0.19.1).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib, human
 
 

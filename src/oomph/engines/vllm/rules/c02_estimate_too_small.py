@@ -17,9 +17,7 @@ Evidence: vllm issue 57475, PR 57595.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice
 from oomph.units import GIB, human
 
 

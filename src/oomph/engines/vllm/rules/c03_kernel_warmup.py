@@ -16,9 +16,7 @@ Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import human
 
 

@@ -22,9 +22,7 @@ Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/uti
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 

@@ -17,9 +17,7 @@ Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the 
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 

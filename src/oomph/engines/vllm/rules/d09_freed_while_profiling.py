@@ -16,9 +16,7 @@ Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB
 
 

@@ -21,9 +21,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.engines.vllm.safe_utilization import UNPLANNED
 from oomph.units import GIB, gib
 

@@ -17,9 +17,7 @@ Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 
 

@@ -18,9 +18,7 @@ Evidence: platforms/interface.py:646 (0.21.0), models/config.py:215 (0.19.1).
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -65,7 +63,7 @@ def match(case: Case) -> Candidate | None:
         text.strip(),
         case.line("attention_block", "page_padding", "padding_layers"),
         (state, off),
-        (reject("block_size", "hybrid models set it themselves"),),
+        (advice.reject("block_size", "hybrid models set it themselves"),),
     )
 
 

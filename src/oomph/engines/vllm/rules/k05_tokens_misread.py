@@ -18,9 +18,7 @@ Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 from oomph.units import gib
 
 

@@ -16,9 +16,7 @@ Evidence: config/compilation.py:1519 (0.32.0); vllm PR 38270, issue 49064.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

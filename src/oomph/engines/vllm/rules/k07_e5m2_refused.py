@@ -16,9 +16,7 @@ Evidence: attention.py:205 (0.32.0); vllm PR 45040, issue 39137.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

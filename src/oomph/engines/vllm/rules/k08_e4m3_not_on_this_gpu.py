@@ -15,9 +15,7 @@ Evidence: vllm issue 26431, PR 45040.
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -34,7 +32,7 @@ def match(case: Case) -> Candidate | None:
     other = Rejected(
         "kv_e5m2", "--kv-cache-dtype fp8_e5m2", "the same backend refuses every fp8 format below capability 8.9"
     )
-    return Candidate(Tier.SAID, text, (line.line,), (auto,), (other, reject("util_down", "no memory is short")))
+    return Candidate(Tier.SAID, text, (line.line,), (auto,), (other, advice.reject("util_down", "no memory is short")))
 
 
 RULE = Rule(

@@ -17,9 +17,7 @@ Evidence: vllm issues 53042, 52656, 23087.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

@@ -20,10 +20,8 @@ Evidence: modelopt.py is_layer_excluded (0.21.0); vllm issue 40291: 29.4 GiB on 
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules.l01_weights_larger_than_card import room
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib, human
 
 FOUR_BIT = (

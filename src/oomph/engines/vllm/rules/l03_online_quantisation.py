@@ -18,9 +18,7 @@ Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 
 

@@ -18,9 +18,7 @@ Evidence: vllm PR 47851 and 55103; base_loader.py process_weights_after_loading 
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import human
 
 

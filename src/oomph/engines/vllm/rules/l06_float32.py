@@ -17,9 +17,7 @@ everywhere.
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib
 
 
@@ -41,7 +39,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("engine_config", "args"),
         (half,),
-        useless(case, reject("quantize_flag", "the dtype alone halves it, without loss of quality")),
+        advice.useless(case, advice.reject("quantize_flag", "the dtype alone halves it, without loss of quality")),
     )
 
 

@@ -17,9 +17,7 @@ Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 
 

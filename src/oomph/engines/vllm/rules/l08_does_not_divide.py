@@ -16,8 +16,7 @@ Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
 
 from __future__ import annotations
 
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:

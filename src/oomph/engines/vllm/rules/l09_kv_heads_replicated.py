@@ -16,9 +16,7 @@ Evidence: QKVParallelLinear (0.21.0): num_kv_heads = max(1, total // tp).
 
 from __future__ import annotations
 
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -43,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("kv_need", "kv_none", "args"),
         (split,),
-        useless(case, reject("tp_up", "ranks beyond the KV heads only copy the cache")),
+        advice.useless(case, advice.reject("tp_up", "ranks beyond the KV heads only copy the cache")),
     )
 
 

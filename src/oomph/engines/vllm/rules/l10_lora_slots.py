@@ -17,9 +17,7 @@ Evidence: lora/layers (0.21.0), vllm PR 22782.
 
 from __future__ import annotations
 
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -49,7 +47,11 @@ def match(case: Case) -> Candidate | None:
         Remedy("lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1)
     )
     return Candidate(
-        Tier.COMPUTED if sure else Tier.LIKELY, text, case.line("args", "torch_oom"), tuple(remedies), useless(case)
+        Tier.COMPUTED if sure else Tier.LIKELY,
+        text,
+        case.line("args", "torch_oom"),
+        tuple(remedies),
+        advice.useless(case),
     )
 
 

@@ -18,9 +18,7 @@ Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib, human
 
 _CHUNKED = Remedy(

@@ -18,9 +18,7 @@ Evidence: gpu_model_runner.py:5769 (0.21.0); defaults are 256 sequences, 1024 on
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 
 

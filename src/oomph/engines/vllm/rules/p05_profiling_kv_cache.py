@@ -22,11 +22,8 @@ Evidence: gpu_model_runner.py:5800 and 5864 (0.19.1); vllm PR 48483 (0.26.0) say
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
-from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, MIB, gib
 
 
@@ -76,13 +73,15 @@ def match(case: Case) -> Candidate | None:
         advice.eager(),
         advice.upgrade("0.26.0", "an upgrade; with a small --max-num-seqs"),
     ]
-    rejected = [reject("no_spec", "without the draft the blocks are as many and nearly as large")] if case.spec else []
+    rejected = (
+        [advice.reject("no_spec", "without the draft the blocks are as many and nearly as large")] if case.spec else []
+    )
     return Candidate(
         Tier.SAID if case.memory else Tier.POSSIBLE,
         text,
         case.line("blocks_override", "torch_oom", "padding_layers", "weights"),
         tuple(remedies),
-        useless(case, *rejected),
+        advice.useless(case, *rejected),
     )
 
 

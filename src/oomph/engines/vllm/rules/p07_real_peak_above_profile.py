@@ -18,9 +18,7 @@ Evidence: vllm issue 52872, PRs 52935 and 53222 (9.57 GiB profiled, 26.75 needed
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib, human
 
 WORDS = (

@@ -16,9 +16,7 @@ Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm iss
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 _REMEDIES = (

@@ -19,9 +19,7 @@ Evidence: vllm issues 50780 and 45178; gpu_model_runner.py:6049 (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 

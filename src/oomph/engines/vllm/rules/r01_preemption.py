@@ -17,9 +17,7 @@ Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

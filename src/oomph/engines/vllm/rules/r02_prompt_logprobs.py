@@ -16,9 +16,7 @@ Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 59
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 
 

@@ -16,9 +16,7 @@ Evidence: engine/arg_utils.py (0.8.5); vllm issue 8185.
 
 from __future__ import annotations
 
-from oomph.doctor.advice import useless
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
@@ -40,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         rank=0,
     )
     return Candidate(
-        Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), useless(case, keep=("max_model_len",))
+        Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), advice.useless(case, keep=("max_model_len",))
     )
 
 

@@ -17,9 +17,7 @@ Evidence: config/multimodal.py:650 (0.32.0): preprocessing on the GPU.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 
 

@@ -17,9 +17,7 @@ Evidence: gpu_worker.py:209 (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

@@ -16,10 +16,8 @@ Evidence: v1/engine/utils.py:1432 (0.32.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
 from oomph.doctor.milestones import milestone
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.ir.log_kinds import LogKind
 
 REPORTS: tuple[LogKind, ...] = ("secondary", "engine_failed", "engine_dead")

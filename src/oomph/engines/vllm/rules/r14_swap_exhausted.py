@@ -15,9 +15,7 @@ Evidence: core/scheduler.py (0.8.5); vllm issue 787, PR 36216.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:

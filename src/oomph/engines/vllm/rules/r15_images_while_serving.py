@@ -18,9 +18,7 @@ Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib, human
 
 FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddings", "_process_image_input",

@@ -15,9 +15,7 @@ Evidence: vllm PR 36216 (0.18.0).
 
 from __future__ import annotations
 
-from oomph.doctor import advice
-from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
