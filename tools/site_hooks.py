@@ -97,7 +97,7 @@ def python_page() -> str:
         value = getattr(oomph, name)
         heading = f"## oomph.{name}"
         if inspect.isfunction(value):
-            signature = re.sub(r"'([^']*)'", r"\1", str(inspect.signature(value)))
+            signature = re.sub(r"'([^']*)'", r"\1", _without_modules(str(inspect.signature(value))))
             parts += [heading, f"```python\noomph.{name}{signature}\n```", inspect.getdoc(value) or ""]
         elif inspect.isclass(value):
             parts += [heading, (inspect.getdoc(value) or "").split("\n\n")[0], _fields(value)]
@@ -122,7 +122,13 @@ def _fields(kind: type) -> str:
 
 
 def _bare(hint: Any) -> str:
-    return str(hint).replace("|", "\\|")
+    text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
+    return _without_modules(text).replace("|", "\\|")
+
+
+def _without_modules(text: str) -> str:
+    """`oomph.ir.plan.Plan` as `Plan`."""
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", text)
 
 
 def json_page() -> str:

@@ -12,8 +12,6 @@ Every function returns what the command of its name prints: an object with typed
 but caches, and any number of threads may call at once. Each name is imported when it is first asked for.
 """
 
-from __future__ import annotations
-
 import sys as _sys
 from types import ModuleType as _ModuleType
 
@@ -109,7 +107,7 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name == "__version__":
         from importlib.metadata import version
 
@@ -129,7 +127,7 @@ def __dir__() -> list[str]:
 
 
 class _Api(_ModuleType):
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: "Any") -> None:
         """Importing the module oomph.plan must not hide the function oomph.plan."""
         if name not in _PUBLIC or not isinstance(value, _ModuleType):
             super().__setattr__(name, value)

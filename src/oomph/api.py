@@ -4,8 +4,6 @@ The others (plan, explain, inspect, fit, compare) are where their work is done. 
 the function returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 Command = str | Sequence[str] | Deployment
 
 
-def what_if(command: Command, *, gpu: object = None, engine: str = "") -> WhatIf:
+def what_if(command: Command, *, gpu: object = None, engine: str = "") -> "WhatIf":
     """What each flag would do to a command, alone, planned.
 
     `gpu`: as --gpu takes it; None is the GPUs of this machine. `engine`: a release such as "vllm==0.21.0".
@@ -51,7 +49,7 @@ def diff(
     flags: str | Sequence[str] = (),
     to_model: str = "",
     users: str = "",
-) -> Diff:
+) -> "Diff":
     """What changes between two releases, flag sets, GPUs or models.
 
     `before`, `after`: releases such as "vllm==0.21.0". `flags`: those to add or change on the second side. `users`:
@@ -93,7 +91,7 @@ def _with_flags(first: Deployment, flags: str | Sequence[str]) -> Deployment:
     return replace(second, gpus=first.gpus, gpu_count=first.gpu_count, notes=(*first.notes, *second.notes))
 
 
-def _users_held(first: Deployment, second: Deployment, load: str) -> tuple[Change, ...]:
+def _users_held(first: Deployment, second: Deployment, load: str) -> "tuple[Change, ...]":
     """How many users each side holds (P95 of the first token within 2 s, no preemption)."""
     from oomph.diff import Change
     from oomph.simulate import api
@@ -127,7 +125,7 @@ def gpus(
     most: int = 12,
     sort: str = "",
     everything: bool = False,
-) -> Cards: ...
+) -> "Cards": ...
 
 
 def gpus(
@@ -143,7 +141,7 @@ def gpus(
     most: int = 12,
     sort: str = "",
     everything: bool = False,
-) -> Cards | GpuList:
+) -> "Cards | GpuList":
     """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
 
     `context`, `users`: what must fit (8192 tokens and 1 user where nothing is said). `only`: this checkpoint and no
@@ -171,7 +169,7 @@ def pack(
     ram: int | str = 0,
     asleep: Sequence[str] = (),
     solver: str = "",
-) -> Packed:
+) -> "Packed":
     """Several services on one machine: together, on which card, in which order, with which share.
 
     `services`: files (compose, llama-swap), serve commands, or deployments by name. `ram`: host memory, "128GB"; 0: not
@@ -200,7 +198,7 @@ def pack(
     return replace(packed, notes=(*notes, *packed.notes))
 
 
-def learn(log: str, *, gpu: str = "auto", engine: str = "", command: str = "", remember: bool = True) -> Start:
+def learn(log: str, *, gpu: str = "auto", engine: str = "", command: str = "", remember: bool = True) -> "Start":
     """What a start that worked measured; `remember` lets later plans of its kind on this machine count it.
 
     `log`: the path of its log, of vLLM's startup plan or of its /metrics. `command`: what was started, if that does not
@@ -240,7 +238,7 @@ def simulate(
     tpot: float = 0.0,
     measured: float = 0.0,
     **options: Any,
-) -> Answer:
+) -> "Answer":
     """What a load of requests does: `users`, or a `rate` per second, or a `trace`; several numbers with `sweep`.
     Without a load, the most users that keep the target (`ttft` and `tpot`: 95th percentiles, in seconds).
 
@@ -258,7 +256,7 @@ def simulate(
     return answer_load(setup, load, api.Target(ttft, tpot), sweep)
 
 
-def answer_load(setup: Setup, load: Any, target: Target, sweep: str | Sequence[int] = ()) -> Answer:
+def answer_load(setup: "Setup", load: Any, target: "Target", sweep: str | Sequence[int] = ()) -> "Answer":
     """One load played and judged, several of them, or the most users that are held."""
     from oomph.simulate import api
 

@@ -4,8 +4,6 @@ The command line has no boundary: its user may read and ask whatever he names. T
 because what it is asked to read may come from a pasted command. A path outside is neither read nor said to exist.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

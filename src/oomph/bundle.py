@@ -1,7 +1,5 @@
 """A report to attach to an issue: the plan, what the log says, the machine and the versions, without secrets."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

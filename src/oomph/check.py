@@ -5,8 +5,6 @@
 A file that holds deployments and cannot be planned is an item with its error: nothing is lost without a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """compare(): the same job on several engines, side by side, each planned at its best."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

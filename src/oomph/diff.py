@@ -4,8 +4,6 @@ An upgrade is walked release by release: every figure that differs from the rele
 nothing has to be written twice about versions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct

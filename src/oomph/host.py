@@ -6,8 +6,6 @@ memory (GB10, Jetson, Strix Halo, Apple), everything is host memory: no allocati
 out of it swaps, kills a process or hangs. Such a start succeeds, at risk.
 """
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

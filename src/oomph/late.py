@@ -4,8 +4,6 @@ Hundreds of forms are known and a command meets a few of them; compiling all of 
 pattern whose words are asked of every engine is written by a function, so that a command imports the engine it names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

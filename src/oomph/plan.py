@@ -5,8 +5,6 @@ plan(deployment)                      what the command parsers or explain() have
 plan(deployment, model=model)         with a model that is loaded already
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -77,7 +75,7 @@ def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None 
     return replace(plan, advice=advice)
 
 
-def _with_fits_answer(judge: Judge, advice: Advice) -> Advice:
+def _with_fits_answer(judge: "Judge", advice: Advice) -> Advice:
     """Where only other hardware or slower steps would do: what fit finds on the same GPUs, beside its command."""
     from oomph.advice.judge import price
     from oomph.search.same_card import change_by_fit
@@ -88,14 +86,14 @@ def _with_fits_answer(judge: Judge, advice: Advice) -> Advice:
     return replace(advice, fixes=tuple(sorted((*advice.fixes, judged), key=price)))
 
 
-def try_changes(plan: Plan, model: Model | None = None) -> WhatIf:
+def try_changes(plan: Plan, model: Model | None = None) -> "WhatIf":
     """Every setting of every lever, planned alone."""
     from oomph.advice.what_if import what_if
 
     return what_if(_judge(plan, model), tuple(engine_of(plan.deployment).levers(plan, model)))
 
 
-def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> Judge:
+def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> "Judge":
     from oomph.advice.judge import Judge
     from oomph.commands import to_shell
 

@@ -1,7 +1,5 @@
 """The steps of a plan without its advice, for all that plans many deployments: read, put on GPUs, run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ escape sequence retitles the window, moves the cursor, fills the clipboard. Mark
 command than the one that is pasted. None of them is printed.
 """
 
-from __future__ import annotations
-
 from oomph.late import late_pattern
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -6,8 +6,6 @@ oomph is what they paste into issues. A secret is known by what stands before it
 found once is hidden wherever it is printed again, also where nothing stands before it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

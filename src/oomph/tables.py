@@ -1,7 +1,5 @@
 """Tables whose rows are a condition and what follows from it."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 T = TypeVar("T")

@@ -1,7 +1,5 @@
 """A plan's advice: single changes first, then the smallest combination, then another checkpoint, layout or card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from oomph.advice.combine import MOST_FLAGS, around_a_middle, is_flag, mildest, smallest_combination

@@ -1,7 +1,5 @@
 """The smallest set of flags that makes a plan fit where no single one does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 

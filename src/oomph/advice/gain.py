@@ -1,7 +1,5 @@
 """By how much a change moves the point where a plan dies, or the KV cache of a plan that fits."""
 
-from __future__ import annotations
-
 from oomph.ir import STAGES, Plan
 
 

@@ -1,7 +1,5 @@
 """Plans one change, or several together, and says what it does to the plan as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

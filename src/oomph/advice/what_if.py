@@ -1,7 +1,5 @@
 """Every setting of every lever, planned alone: the table behind `oomph what-if`, from the judge that plan has."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.advice.gain import tokens

@@ -4,8 +4,6 @@ Figures are texts with units, because a bare number is quoted without its meanin
 look at; `more` says what was left out, and the command that prints all of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

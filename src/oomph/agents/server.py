@@ -4,8 +4,6 @@ Each tool is a command of the same name: typed inputs, the answer of answers.py 
 without secrets. What is refused is an error with the sentence and the hint of the command line.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Annotated, Any, Literal

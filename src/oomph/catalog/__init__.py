@@ -4,8 +4,6 @@ models.jsonl: the first line is the index [id, family, offset, length]; each fur
 lookup reads the index and its own line. tools/build_catalog.py writes it.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from typing import Any

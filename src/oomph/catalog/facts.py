@@ -5,8 +5,6 @@ published figures of facts/quality.py and the hub's metadata. Bytes and paramete
 shapes, so that a search can put cards aside without building a model.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

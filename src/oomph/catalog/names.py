@@ -1,7 +1,5 @@
 """What people type against what checkpoints are called: 'gemma-4-31b nvfp4' finds nvidia/Gemma-4-31B-IT-NVFP4."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

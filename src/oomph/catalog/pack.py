@@ -4,8 +4,6 @@ Common keys have short names. A list that repeats is its period and length; a li
 shape of name, with the numbers as ranges. What is packed here is what sources/build.py reads, and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """What `plan` and `what-if` do with their options. Neither needs click, whose import takes as long as many plans."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -100,7 +98,7 @@ def _write_html(path: str | None, view: str, answer: object, title: str = "") ->
         write_html(path, view, answer, title)
 
 
-def _as_measured(answer: Plan, margin: str) -> Plan:
+def _as_measured(answer: "Plan", margin: str) -> "Plan":
     """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
     from oomph.learn import place
 
@@ -114,7 +112,7 @@ def _as_measured(answer: Plan, margin: str) -> Plan:
 
 
 def _several(
-    deployments: list[Entry],
+    deployments: "list[Entry]",
     where: str,
     gpu: str | None,
     margin: str,

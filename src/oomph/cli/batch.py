@@ -3,8 +3,6 @@
 A case that cannot be planned does not end the batch: its line has an `error`. The exit code is that of the worst line.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO

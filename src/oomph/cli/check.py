@@ -1,7 +1,5 @@
 """`oomph check PATH...`: every deployment in the files of a repository; a gate for CI."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -63,7 +61,7 @@ def command(
     return answer.lenient_exit_code if allow_unplanned else answer.exit_code
 
 
-def _body(check: Check, form: str) -> str:
+def _body(check: "Check", form: str) -> str:
     if form == "text":
         from oomph.report.check_text import render
         from oomph.report.terminal import Style

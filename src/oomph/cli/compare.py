@@ -1,7 +1,5 @@
 """`oomph compare MODEL --gpu GPUS [--context N] [--users N]`: the same job on every engine that can be planned."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.cli.options import html_option, write_html

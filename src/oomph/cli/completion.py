@@ -3,8 +3,6 @@
 The scripts ask `oomph completion --line LINE` for what may come next, so that they never know less than the program.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Any

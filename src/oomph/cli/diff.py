@@ -1,7 +1,5 @@
 """`oomph diff`: two releases, two flag sets, two GPUs or two models side by side."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.cli.options import html_option, write_html

@@ -1,7 +1,5 @@
 """`oomph explain LOG...`: why did it die, and what really fixes it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -82,7 +80,7 @@ def explain(
     print(text(result, width=width, everything=everything), end="")
 
 
-def _thread(logs: tuple[str, ...]) -> Thread | None:
+def _thread(logs: tuple[str, ...]) -> "Thread | None":
     """A saved issue instead of a log: its JSON, or the page as it was copied. Small files only; a log is never read."""
     names = [name for name in logs if name != "-" and os.path.isfile(name) and os.path.getsize(name) < _LARGEST_THREAD]
     if not names or len(names) < len(logs):
@@ -99,7 +97,7 @@ def _thread(logs: tuple[str, ...]) -> Thread | None:
     return read_thread(texts)
 
 
-def _shown(about: ThreadExplanation, everything: bool) -> str:
+def _shown(about: "ThreadExplanation", everything: bool) -> str:
     from oomph.report.terminal import columns
 
     return about.text(width=columns(), everything=everything)

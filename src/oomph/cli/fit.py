@@ -1,7 +1,5 @@
 """`oomph fit MODEL --gpu GPUS`: the checkpoint, layout and flags that serve a model best on these GPUs."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """`oomph gpus [NAME]`: the GPUs that oomph knows, or which of them, and how many, a model needs."""
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +102,7 @@ def _is_model(text: str) -> bool:
         return True
 
 
-def _known(text: str) -> tuple[Device, ...]:
+def _known(text: str) -> "tuple[Device, ...]":
     from oomph.facts.gpus import rows
 
     low = text.lower()
@@ -113,7 +111,7 @@ def _known(text: str) -> tuple[Device, ...]:
     return tuple(row.device() for row in known)
 
 
-def _devices(text: str) -> tuple[Device, ...]:
+def _devices(text: str) -> "tuple[Device, ...]":
     known = _known(text)
     if known:
         return known

@@ -1,7 +1,5 @@
 """`oomph inspect MODEL`: what a checkpoint is."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.cli.options import html_option, write_html

@@ -1,7 +1,5 @@
 """`oomph learn LOG...`: what a start that worked measured here counts in later plans of its kind."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -53,7 +51,7 @@ def command(
     return max(codes)
 
 
-def _learn(log: str, gpu: str | None, engine: str, words: str) -> tuple[Start | None, int]:
+def _learn(log: str, gpu: str | None, engine: str, words: str) -> "tuple[Start | None, int]":
     """A log that says nothing does not end the others: why, and 3."""
     from oomph.api import learn
 
@@ -66,7 +64,7 @@ def _learn(log: str, gpu: str | None, engine: str, words: str) -> tuple[Start | 
         return None, refused.exit_code
 
 
-def _print(starts: Sequence[Start], as_json: bool, *, listed: bool = False) -> None:
+def _print(starts: "Sequence[Start]", as_json: bool, *, listed: bool = False) -> None:
     if as_json:
         from oomph.report.json import dumps
         from oomph.report.learn_text import starts_json

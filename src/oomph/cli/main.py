@@ -4,8 +4,6 @@
 `--help` is answered here, without click: it starts in the time that Python itself takes.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -82,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _answer(args: list[str], settings: Settings) -> int:
+def _answer(args: list[str], settings: "Settings") -> int:
     """Run the command. Every refusal is one sentence, unless --debug asks for the traceback."""
     debug = settings.debug
     try:

@@ -1,7 +1,5 @@
 """`oomph mcp`: the answers for agents, over the Model Context Protocol."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.errors import CannotPlan

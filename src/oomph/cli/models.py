@@ -1,7 +1,5 @@
 """`oomph models --gpu GPUS`: what should I run? The models that run well on a machine, the best first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`--html FILE`, which every command with a view on the page has: the answer as one file that shows that view."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import click

@@ -4,8 +4,6 @@
 child process pass below (`sys.stdout.buffer`), untouched.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

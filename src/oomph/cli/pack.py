@@ -1,7 +1,5 @@
 """`oomph pack FILE...`: do several services fit on one machine, on which card, in which order, with which share?"""
 
-from __future__ import annotations
-
 import click
 
 from oomph.cli.show import show

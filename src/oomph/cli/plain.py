@@ -4,8 +4,6 @@ Only what is plain is read: known options before the serve command, each with it
 and so does every complaint. tests/cli/test_plain.py holds this table and click's declarations together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`oomph plan [options] -- vllm serve MODEL FLAGS`: will it fit, where does each GiB go, how many tokens and users."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """A bar on a terminal for what takes longer than a second; nothing where nobody is looking."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

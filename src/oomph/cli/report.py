@@ -1,7 +1,5 @@
 """`oomph report`: plan, log, machine and versions in one file for an issue."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.cli.options import BesideCommand

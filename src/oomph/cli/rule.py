@@ -1,7 +1,5 @@
 """`oomph rule ID`: the page of a diagnosis."""
 
-from __future__ import annotations
-
 import click
 
 from oomph.errors import InputError

@@ -1,7 +1,5 @@
 """`oomph run -- vllm serve ...`: plan, start, show predicted next to actual, and on failure explain at once."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -3,8 +3,6 @@
 They may stand before the command or among its own options; behind a serve command they are the engine's.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout

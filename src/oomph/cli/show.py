@@ -1,7 +1,5 @@
 """An answer on standard output."""
 
-from __future__ import annotations
-
 from oomph.ir.printed import Printed
 
 

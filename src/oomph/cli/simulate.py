@@ -1,7 +1,5 @@
 """`oomph simulate [options] -- vllm serve MODEL FLAGS`: how many users it really serves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

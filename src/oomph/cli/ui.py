@@ -1,7 +1,5 @@
 """`oomph ui`: the page."""
 
-from __future__ import annotations
-
 import click
 
 

@@ -1,7 +1,5 @@
 """`oomph --version`: the version, the releases of the engines that are known, and how old that knowledge is."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from oomph.facts.dates import LOOKED_AT, STALE_AFTER

@@ -1,7 +1,5 @@
 """`oomph what-if [options] -- vllm serve MODEL FLAGS`: every change that moves memory, made alone and planned."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """The serve command of a command line: its words, a file that holds it, or `-` for standard input."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
 _LIMIT = 1 << 20
 
 
-def deployment(words: Sequence[str], engine: str = "") -> Deployment:
+def deployment(words: Sequence[str], engine: str = "") -> "Deployment":
     """As a user's own shell would start it: what a file leaves unset is looked up in the user's environment."""
     from oomph.commands import parse_command
 
     return parse_command(given(words), engine=engine or None, outside=os.environ)
 
 
-def entries(words: Sequence[str], engine: str = "") -> tuple[list[Entry], str]:
+def entries(words: Sequence[str], engine: str = "") -> "tuple[list[Entry], str]":
     """The deployments that the words stand for, replicas once, and what to call the place where they are."""
     from oomph.commands import distinct, read_deployments
     from oomph.commands.deployments import place
@@ -32,7 +30,7 @@ def entries(words: Sequence[str], engine: str = "") -> tuple[list[Entry], str]:
     return distinct(read_deployments(texts, engine=engine or None, outside=os.environ)), place(texts)
 
 
-def exit_code(verdict: Verdict) -> int:
+def exit_code(verdict: "Verdict") -> int:
     """0 it fits, 1 it does not, 4 it is too close to call or at risk after the start."""
     return {"fits": 0, "fails": 1, "close": 4, "at_risk": 4}[verdict.outcome]
 

@@ -7,8 +7,6 @@
 - detect(argv): which engine a command starts
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace

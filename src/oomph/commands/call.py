@@ -1,7 +1,5 @@
 """A serve command taken out of its wrappings, and the engine that it starts."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """A compose file to the serve commands of its services."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 A test that cannot be told is taken to pass, so that no command is missed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase

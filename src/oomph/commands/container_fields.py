@@ -1,7 +1,5 @@
 """The fields of a Kubernetes container: its words, its variables, its GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Custom resources that name a model and leave the container to an operator: KServe, Ray Serve, vLLM's own stack."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@
 One of several that cannot be read does not hide the others: its `Entry` says why.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`docker run ... IMAGE ARGS` (podman, nerdctl) to the command that runs inside."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

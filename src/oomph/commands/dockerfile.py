@@ -1,7 +1,5 @@
 """A Dockerfile to what its image starts: ENTRYPOINT and CMD of the last stage, on what it is built from."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What $ stands for in a shell: $NAME, ${NAME:-default}, $1, $((1 + 2)); $(...) is left as it stands."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Files that hold a serve command: read with a limit, told apart by name and content."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Literal

@@ -1,7 +1,5 @@
 """Kubernetes manifests to the serve commands of their containers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

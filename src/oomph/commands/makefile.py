@@ -1,7 +1,5 @@
 """A Makefile or a justfile to the shell text of its targets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Host memory that a container may have, as Kubernetes and docker write it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ What a file declares counts where --gpu is not given. What its prose only mentio
 has no GPU; a text that mentions several cards names none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

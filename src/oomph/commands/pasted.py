@@ -1,7 +1,5 @@
 """Text as it was copied: what forums, manuals, notebooks and other systems' shells put around a command, taken off."""
 
-from __future__ import annotations
-
 import re
 
 from oomph.commands.call import SERVER

@@ -1,7 +1,5 @@
 """What the expressions of a Python source are worth where they can be known without running it."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Collection, Iterator, Mapping

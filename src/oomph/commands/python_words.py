@@ -1,7 +1,5 @@
 """Server commands that a Python source starts by subprocess: ["vllm", "serve", MODEL, ...] and "vllm serve ..."."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The files of a repository that may hold a deployment: by name first, then by a word of their text."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

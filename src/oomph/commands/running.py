@@ -1,7 +1,5 @@
 """The release of an engine that runs on this machine: the package beside the program of its process (Linux)."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 What a text has from the place it was copied from is taken off before (pasted.py).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

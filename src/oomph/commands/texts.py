@@ -3,8 +3,6 @@
 Each may stand inside another: a manifest in a manual, a unit in a script's <<EOF, Python in a notebook.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Peel a command line down to the engine it starts: variables, sudo, docker run, sh -c, python."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -272,7 +270,7 @@ def _with_server(started: list[Call], calls: Sequence[Call]) -> list[Call]:
     ]
 
 
-def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:
+def _calls(commands: "Sequence[shell.Command]", text: str, depth: int) -> list[Call]:
     """One of several that cannot be read is a refusal among the calls; where none can, the first refusal is raised."""
     calls: list[Call] = []
     for command in commands:

@@ -1,7 +1,5 @@
 """YAML of tools that start servers: SkyPilot's tasks, llama-swap, workflows, the values of vLLM's own Helm chart."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

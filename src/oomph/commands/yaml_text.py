@@ -1,7 +1,5 @@
 """YAML that anybody may have written: plain values only, and one sentence for what cannot be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.commands.call import short

@@ -4,8 +4,6 @@ A lever is one way to move memory. Which term it moves is a fact of the engine's
 terms, so for every stage there is advice that cannot help, and `useless` says why.
 """
 
-from __future__ import annotations
-
 import math
 
 from oomph.doctor.case import Case

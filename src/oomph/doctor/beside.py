@@ -3,8 +3,6 @@
 Nothing here refuses: what is not understood becomes a note, and of an ambiguous card the log's own total decides.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

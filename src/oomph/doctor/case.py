@@ -1,7 +1,5 @@
 """A log, understood as far as it goes: what the rules look at."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

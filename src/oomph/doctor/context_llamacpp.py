@@ -1,7 +1,5 @@
 """The context that a log of llama.cpp's or Ollama's shows, and the lever that shortens it."""
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.case import Case

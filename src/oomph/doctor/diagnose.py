@@ -1,7 +1,5 @@
 """A case -> its explanation: the cause from the best rule, its remedies, the lines it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the model's own facts add to a cause: which module an allocation was, what the weights consist of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """explain(log) -> Explanation: the stage, the ledger, the cause, what fixes it and what does not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +80,7 @@ def read_raw(
     deployment: Deployment | None,
     gpus: str | tuple[Device, ...],
     notes: tuple[str, ...] = (),
-    observed: Observed | None = None,
+    observed: "Observed | None" = None,
 ) -> Case:
     """The case of a log, with what is said beside it."""
     case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus, observed)

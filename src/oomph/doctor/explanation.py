@@ -1,7 +1,5 @@
 """What `explain` answers: the stage, the cause, the ledger, what fixes it, what does not, and what each rests on."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import Struct
 

@@ -1,8 +1,6 @@
 """The stage of one failure: by its own words, by the frames above it, by how far the log had got, and last by what is
 left of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

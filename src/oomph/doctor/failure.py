@@ -5,8 +5,6 @@ printed that was up afterwards is no failure. An all-clear is earned: a line pro
 went wrong behind it, or there is no sign of an error anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final

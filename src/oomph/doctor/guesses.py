@@ -4,8 +4,6 @@ A title or a sentence ("OOM during sampler warmup", "dies in `process_weights_af
 the log has none; the figures of PyTorch's message are the last resort.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

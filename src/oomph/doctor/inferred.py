@@ -3,8 +3,6 @@
 Nothing here makes a run a failed one: `failed` stays false, and what is inferred has a field and a sentence of its own.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.doctor import inferred_vllm

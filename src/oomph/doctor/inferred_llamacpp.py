@@ -5,8 +5,6 @@ before that, the figures of its last lines are told; a stage is named only where
 that something is too large for where it goes.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.case import Case

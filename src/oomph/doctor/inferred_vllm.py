@@ -4,8 +4,6 @@ A server that was up has nothing inferred. Where a start-up stops before that, a
 the log or of the command says so; a plan of the same deployment (doctor/verify.py) may say more.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import ORDER, READY
 from oomph.doctor.milestones import milestone

@@ -1,7 +1,5 @@
 """Where no line of a log says the stage: the code of a traceback that lost its frames, and what its owner tells."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

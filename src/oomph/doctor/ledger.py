@@ -1,7 +1,5 @@
 """total = others + context + weights + activations + graphs + KV + free + unaccounted, from what the log says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

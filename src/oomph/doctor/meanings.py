@@ -1,7 +1,5 @@
 """What a kind of line means for a run: the stage that has begun with it, that it ended there, that it was up."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.ir import StageName

@@ -1,7 +1,5 @@
 """How far a log had got: the stage that the last of its closing lines leads into."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.doctor import stages_llamacpp

@@ -5,8 +5,6 @@ One row is one diagnosis: doctor/rules/n02_not_memory_kinds.py makes a rule and 
 it are the rows of the same kind in facts/troubles.py.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.ir.log_kinds import LogKind

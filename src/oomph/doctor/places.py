@@ -9,8 +9,6 @@ model_loader.py, py_executor.py of 1.2): create_py_executor builds the model, th
 measure, then builds the real cache and an executor that warms up. What several stages run (a layer's forward) has no row.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

@@ -1,8 +1,6 @@
 """The plan as the prior: where a command dies on a card by the planner, before the log is asked; the log's own evidence
 wins, and a contradiction between the two is said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

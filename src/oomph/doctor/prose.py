@@ -5,8 +5,6 @@ The weakest evidence there is: used only where neither a frame nor a message nor
 was doing. Log lines, code and commands are no prose.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal

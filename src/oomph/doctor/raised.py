@@ -4,8 +4,6 @@ raised.json holds hashes of groups of words, written by tools/raised_messages.py
 0.32.0 and of SGLang 0.5.9 and 0.5.23; a group is there only if functions of one stage alone use it.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Which of the rules that speak is right: the better tier first, and inside a tier the one that says more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The deployment that failed, as far as the log tells it: something a planner can take."""
 
-from __future__ import annotations
-
 from oomph.doctor.case import Case
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError

@@ -4,8 +4,6 @@ A rule says which levers speak to its cause and what cannot be planned (end the 
 change is enough, helps or does nothing is planned: the same objects as in `Plan.advice`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct

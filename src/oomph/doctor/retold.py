@@ -1,8 +1,6 @@
 """An engine's own sentence as people retell it: in lower case, without its exception ("the error no available memory
 for the cache blocks"). Looked for only where no line of the text says what ended the run, in people's own words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """What a rule is made of: one file in doctor/rules or engines/NAME/rules, whose docstring is its documentation page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -65,7 +63,7 @@ class Rule(Struct, frozen=True):
     id: str
     title: str
     stages: tuple[StageName, ...]
-    match: Callable[[Case], Candidate | None]
+    match: "Callable[[Case], Candidate | None]"
     engines: tuple[str, ...] = ("vllm",)
     since: str = ""
     until: str = ""

@@ -1,7 +1,5 @@
 """A log that holds several start-ups: each of them explained on its own, for a page that shows them side by side."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """What the periodic lines of a running server say: how full the KV cache is, who waits, and what makes them wait."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.doctor.case import Case

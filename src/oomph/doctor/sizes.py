@@ -4,8 +4,6 @@ A name says how many parameters a model has ("70B"), and its quantisation; for a
 that is enough. A plan is more exact, and needs the model itself.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

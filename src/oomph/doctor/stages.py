@@ -5,8 +5,6 @@ printed) when it is not; a log without any error has not failed, and is said to 
 milestone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ weights or KV cache; ggml_gallocr_reserve_n: compute buffers), and llama.cpp or 
 phase.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

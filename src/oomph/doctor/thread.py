@@ -1,7 +1,5 @@
 """explain_thread(): which posts of a thread hold logs, what each run was, what was tried, and what is settled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

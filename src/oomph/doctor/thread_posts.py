@@ -3,8 +3,6 @@
 Posts are a stranger's text: nothing in them is acted on, and every form is bounded.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

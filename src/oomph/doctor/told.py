@@ -5,8 +5,6 @@ Asked last, where no line of a log and no title is a failure (doctor/stages.py).
 that whole paragraphs are read; a sentence that takes it back ("no longer", "fixed") is none, and neither is a question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final

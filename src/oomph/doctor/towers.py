@@ -4,8 +4,6 @@ The file of the innermost frame below /models/ decides: a wrapper such as qwen3_
 of its own, so that its own frames at the end are the tower's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Final

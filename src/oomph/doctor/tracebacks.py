@@ -1,7 +1,5 @@
 """What a traceback was doing: the functions of the engines' workers, and the stage each belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.ir import StageName

@@ -1,7 +1,5 @@
 """Remedies are planned before they are printed: the rebuilt deployment with one change, observed terms pinned."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 """Whether an exception says in its own words what ended a run: not a parent's report of another process, and no words
 behind which a lack of memory may hide."""
 
-from __future__ import annotations
-
 import re
 
 from oomph.ir.observation import Observation

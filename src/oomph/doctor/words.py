@@ -4,8 +4,6 @@ vLLM's own remedies are in doctor/advice.py, because they are planned. A lever t
 nobody gets another engine's flag.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

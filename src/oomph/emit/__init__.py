@@ -1,7 +1,5 @@
 """A planned deployment as something to start: command, --config YAML, docker run, compose, Kubernetes."""
 
-from __future__ import annotations
-
 from oomph.engines.registry import engine_of
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir import Plan

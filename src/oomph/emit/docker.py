@@ -1,7 +1,5 @@
 """docker run and compose."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple

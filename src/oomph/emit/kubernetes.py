@@ -1,7 +1,5 @@
 """A Deployment with its Service, and a LeaderWorkerSet where the GPUs are on several nodes."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Fields as their documentation gives them: docs.ray.io, "Serve LLM: configuration
 "RayService quickstart" (ray.io/v1: serveConfigV2, rayClusterConfig).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.emit.kubernetes import dump_all, object_name, pod_of

@@ -1,7 +1,5 @@
 """What a node must have for a deployment: host memory, /dev/shm, processors and disk, each part with its reason."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.ir import HostPlan, Plan

@@ -1,7 +1,5 @@
 """A mapping as YAML."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

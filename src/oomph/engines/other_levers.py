@@ -1,7 +1,5 @@
 """What helps with any engine that batches requests: another checkpoint, more of the same cards, larger ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

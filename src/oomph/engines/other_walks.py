@@ -1,7 +1,5 @@
 """For engines that divide some parts of a model otherwise than the rest: a part is taken from the walk that fits it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

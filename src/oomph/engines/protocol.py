@@ -23,8 +23,6 @@ A method that has a body here is optional: the body is what an engine does that 
 is only recognised, so that its logs can be explained, leaves `read_command` and `plan` as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -132,7 +130,7 @@ class Part:
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
 
-    def __get__(self, engine: EngineProtocol | None, owner: type) -> Any:
+    def __get__(self, engine: "EngineProtocol | None", owner: type) -> Any:
         if engine is None:
             return self
         value = getattr(import_module(f"oomph.{self.module}"), self.name)
@@ -144,7 +142,7 @@ def part(module: str, name: str) -> Any:
     return Part(module, name)
 
 
-def fills(engine: EngineProtocol, method: str) -> bool:
+def fills(engine: "EngineProtocol", method: str) -> bool:
     """Whether an engine has a method of its own, instead of the protocol's answer for those that have none."""
     return getattr(type(engine), method) is not getattr(EngineProtocol, method)
 
@@ -217,7 +215,7 @@ class EngineProtocol:
         """Whether some release has had this flag, by its name on the command line."""
         return False
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         """A command that was peeled out of its wrappings (commands/call.py) to deployments without GPUs.
 
         `release` is what --engine says; commands/call.py `choose_release` turns it into an `Engine`. Usually there is
@@ -302,11 +300,11 @@ class EngineProtocol:
     frame_paths: tuple[str, ...] = ()  # what the path of a traceback's frame contains: "/vllm"
     processes: tuple[str, ...] = ()  # names of processes that stand before its lines (logs/clean.py): "EngineCore"
 
-    def log_rows(self) -> tuple[LogRow, ...]:
+    def log_rows(self) -> "tuple[LogRow, ...]":
         """The lines that it prints about memory (facts/NAME/logs.py)."""
         return ()
 
-    def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
+    def log_release(self, observations: "Sequence[Observation]") -> tuple[str, str]:
         """(version, where it is from), as a log tells it; ("", "") where it does not."""
         return "", ""
 
@@ -314,15 +312,15 @@ class EngineProtocol:
         """A command as far as a log tells it, also where some of it is garbled; "" where it cannot be written."""
         return ""
 
-    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+    def lever_words(self, case: "Case") -> Mapping[str, LeverWords]:
         """Lever -> words, for remedies that shared rules name; empty where vLLM's flags are this engine's own."""
         return {}
 
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
+    def inferred(self, case: "Case") -> "tuple[StageName | None, str] | None":
         """For a log without an error: the stage in which the run would have died, and the figures that say so."""
         return None
 
-    def failed_deployment(self, case: Case) -> Deployment | None:
+    def failed_deployment(self, case: "Case") -> Deployment | None:
         """What was started, as far as the log tells, with observed terms pinned; None: remedies are not planned."""
         return None
 
@@ -332,7 +330,7 @@ class EngineProtocol:
         """The settings that `fit` searches over; None: it does not search this engine."""
         return None
 
-    def highest_share(self, gpus: tuple[Device, ...]) -> float:
+    def highest_share(self, gpus: "tuple[Device, ...]") -> float:
         """How much of a GPU the engine may be given so that warming up and serving still fit."""
         return 0.95
 
@@ -340,11 +338,11 @@ class EngineProtocol:
         """How much of its GPUs this very plan may be given, and what limits it."""
         return SafeShare(1.0, "")
 
-    def arm_flags(self, arm: Arm) -> dict[str, Any]:
+    def arm_flags(self, arm: "Arm") -> dict[str, Any]:
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""
         raise CannotPlan(f"the best flags for {self.title} cannot be searched yet")
 
-    def card_search(self, model: str, request: str) -> Search | None:
+    def card_search(self, model: str, request: str) -> "Search | None":
         """How `gpus` looks for cards; None: as `fit` does. `request` is what --engine says."""
         return None
 
@@ -357,7 +355,7 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
+    def offer(self, model: str, gpus: "tuple[Device, ...]", context: int, users: int, planner: Planner) -> Offer:
         """The most exact checkpoint of a model that this engine can serve to so many users on these GPUs, by `planner`.
         Engines that batch requests are asked through `fit` (search/offer.py)."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
@@ -365,12 +363,12 @@ class EngineProtocol:
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------
 
     def simulation(
-        self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
-    ) -> Built:
+        self, deployment: Deployment, model: Model, plan: Plan, factors: "Factors", *, accepted: float, timed: bool
+    ) -> "Built":
         """What the simulated scheduler works with, and how long its steps take (simulate/build.py)."""
         raise CannotPlan(f"{self.title}'s scheduler cannot be simulated yet")
 
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
+    def timing(self, plan: Plan, model: Model) -> "Timing | None":
         """How long the steps of a plan that fits take, for tokens per second (simulate/speed.py); None: not known."""
         return None
 
@@ -394,6 +392,6 @@ class EngineProtocol:
         """The words of the first node and of the others, for a deployment over several nodes."""
         raise CannotPlan(f"{self.title} cannot be written for several nodes yet")
 
-    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
+    def host_needs(self, plan: Plan, nodes: int = 1) -> "Host":
         """The host memory, /dev/shm, processors and disk that one of so many nodes must have."""
         raise CannotPlan(f"what {self.title} needs of its host is not known")

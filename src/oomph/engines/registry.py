@@ -1,7 +1,5 @@
 """The engines by name. Each is imported when it is first asked for, and its methods import the rest when called."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 

@@ -9,8 +9,6 @@ forms for what begins or ends with a release. `rows` are things that come and go
 that it may be a key of a cache.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -46,7 +44,7 @@ class Dated(Generic[T_co]):
         self.steps, self.at = tuple(sorted(set(steps))), at
 
     @overload
-    def __get__(self, holder: None, owner: type) -> Dated[T_co]: ...
+    def __get__(self, holder: None, owner: type) -> "Dated[T_co]": ...
     @overload
     def __get__(self, holder: object, owner: type) -> T_co: ...
     def __get__(self, holder: object, owner: type) -> object:

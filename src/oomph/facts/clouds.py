@@ -4,8 +4,6 @@ From the providers' own tables: AWS EC2 accelerated instances, Google Cloud GPU 
 Oracle Cloud GPU shapes, Lambda's on-demand instances.
 """
 
-from __future__ import annotations
-
 import re
 
 _ONE = "xlarge 2xlarge 4xlarge 8xlarge 16xlarge"

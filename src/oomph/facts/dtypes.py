@@ -3,8 +3,6 @@
 The two name spaces overlap only where they agree (F32, F16, BF16, F64, I8 to I64).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.errors import InputError

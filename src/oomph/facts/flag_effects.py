@@ -5,8 +5,6 @@ because it does not touch GPU memory, because people expect that it does and it 
 plan does not know how much.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

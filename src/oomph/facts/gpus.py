@@ -11,8 +11,6 @@ basis: exact = printed in bytes; measured = printed in MiB or in hundredths of a
 nvidia-smi's total, or as a sister card with the same memory.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Any, Literal

@@ -6,8 +6,6 @@ of the last printed digit, so that a later comparison knows the interval; `__int
 or without thousands separators), no suffix is text. `name__size` takes its unit from the text: "62.25 MiB".
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

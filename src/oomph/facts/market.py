@@ -4,8 +4,6 @@ Chosen: what shops, second-hand markets and clouds offer in quantity in November
 (legacy cards, modified ones, laptops, boards for one country) is looked at with --all, or when it is named.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 _DESKTOP = (1, 2, 4)  # more than four need a server board

@@ -1,7 +1,5 @@
 """Which known release stands for one that an engine's tables do not have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.facts.changes import Release

@@ -5,8 +5,6 @@ the models that two tables share, and writes for every model a value, an interva
 (catalog/facts.json). A model that no table has gets an interval from its size and date, and says so.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ A row gives the tensors of a linear layer of `n` output and `k` input features a
 layouts are those of the writers: AutoAWQ, AutoGPTQ/GPTQModel, llm-compressor, NVIDIA ModelOpt, bitsandbytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from oomph.errors import ConfigError

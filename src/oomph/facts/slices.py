@@ -1,7 +1,5 @@
 """A part of a card as a device of its own: MIG profiles, and limits that HAMi or a vGPU set."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

@@ -5,8 +5,6 @@ A title is evidence only where no line below it says what ended the run (doctor/
 `title`, by which it is known. What each kind means is in doctor/not_memory.py.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.facts.loglines import LogRow

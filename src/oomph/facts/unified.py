@@ -4,8 +4,6 @@ From 80 posted starts on such machines (GB10, Jetson, Strix Halo, Apple); the id
 tests/truth/machines.jsonl. Nothing here was measured by us, so every figure is an interval.
 """
 
-from __future__ import annotations
-
 from oomph.ir import SystemMemory
 from oomph.units import GIB, MIB
 

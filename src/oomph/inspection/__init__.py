@@ -1,7 +1,5 @@
 """inspect(model) -> Inspection: what a checkpoint is, with no engine in it. The same for people, JSON and Python."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.inspection.caches import LayerRow, layer_rows

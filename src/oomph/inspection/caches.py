@@ -1,7 +1,5 @@
 """A checkpoint's layers by what they keep: cache geometry, windows, recurrent states, in the model's own dtype."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.facts.dtypes import bits

@@ -1,7 +1,5 @@
 """A checkpoint's weights: bytes and parameters by part and dtype, what is quantised, and what is not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from math import prod

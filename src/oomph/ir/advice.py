@@ -4,8 +4,6 @@ A `Lever` is one way to move memory with the settings that are worth trying, fro
 `advice/` plans a `Change` and returns it `Judged`; every command, the JSON and the page show these objects.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """An engine with its flags on some GPUs: what the user asked for, before any engine has resolved it."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

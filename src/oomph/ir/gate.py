@@ -5,8 +5,6 @@ instead of the more likely half. The errors of different terms are independent o
 larger than expected says nothing of an activation peak), so they add in quadrature and not end to end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import isqrt

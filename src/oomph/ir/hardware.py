@@ -1,7 +1,5 @@
 """A GPU as an engine sees it, and the machine's memory where the GPU's is a part of that."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

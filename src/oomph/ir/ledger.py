@@ -1,7 +1,5 @@
 """Terms in whole bytes, each with where it comes from and how far it may be off."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

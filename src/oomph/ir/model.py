@@ -8,8 +8,6 @@ From the modules follow both the checkpoint's tensors (sources/stored.py) and wh
 Equal blocks are one object: 80 equal layers cost one computation, not 80.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct
@@ -224,12 +222,12 @@ class Attention(Struct, frozen=True):
     kv_lora_rank: int = 0  # MLA: the cache holds kv_lora_rank + qk_rope_head_dim per token
     qk_rope_head_dim: int = 0
     qk_nope_head_dim: int = 0
-    indexer: Indexer | None = None  # DeepSeek sparse attention: its own cache of keys
+    indexer: "Indexer | None" = None  # DeepSeek sparse attention: its own cache of keys
     compress_ratio: int = 0  # DeepSeek-V4
     sinks: bool = False
     shares_cache_of: int | None = None  # index of the layer whose cache this one reads (no cache of its own)
     rope: Rope | None = None
-    convolution: ConvWindow | None = None  # states of short convolutions, in pages of their own
+    convolution: "ConvWindow | None" = None  # states of short convolutions, in pages of their own
 
     def __post_init__(self) -> None:
         for name in ("num_heads", "num_kv_heads", "head_dim"):

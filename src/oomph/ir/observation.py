@@ -1,7 +1,5 @@
 """What a log says: one value a row, with the line it stands on."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.ir.log_kinds import LogKind

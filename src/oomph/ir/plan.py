@@ -1,7 +1,5 @@
 """A plan: what a deployment will do on its GPUs. The JSON of design.md section 5 is made from it, field by field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct, field
@@ -58,7 +56,7 @@ class Plan(Printed, frozen=True):
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     advice: Advice | None = None  # None: nobody asked for it
-    host: HostPlan | None = None  # memory of the busiest node; None: not planned
+    host: "HostPlan | None" = None  # memory of the busiest node; None: not planned
 
     @property
     def fits(self) -> bool:

@@ -4,8 +4,6 @@ The functions that write them are in `report/`, above everything that answers; `
 which class. It is imported by name and only when an answer is written, so that no arrow points down.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

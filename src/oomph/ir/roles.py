@@ -1,7 +1,5 @@
 """What people call the parts of a model, in every report."""
 
-from __future__ import annotations
-
 ROLE_WORDS = {
     "mlp": "MLP",
     "embed": "embedding",

@@ -1,7 +1,5 @@
 """The stages of a start-up in order, each with what is resident after it and the peak inside it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

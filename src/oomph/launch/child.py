@@ -5,8 +5,6 @@ ours. It lives as we do: a signal is passed on, Ctrl-Z stops both, and where we 
 output is copied byte for byte as it comes; what is kept of it is bounded.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Predicted next to actual, as a start-up's lines come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """A plan that knows what was measured before: terms pinned to what starts of the same kind showed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Where learnt starts are kept. A plan looks here first: where nothing was learnt, nothing else of it is imported."""
 
-from __future__ import annotations
-
 import os
 
 

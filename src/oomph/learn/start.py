@@ -4,8 +4,6 @@ A start that failed teaches nothing: what it printed was measured on the way dow
 that the plan gives it is shown and not trusted: a busy card, another model's log, a driver that counts otherwise.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

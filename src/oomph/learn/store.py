@@ -1,7 +1,5 @@
 """Where learnt starts are kept: SQLite in ~/.cache/oomph/ (OOMPH_CACHE, XDG_CACHE_HOME)."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from contextlib import closing

@@ -4,8 +4,6 @@ What is found is one line of text again, as it could be typed; where there are s
 first memory line.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

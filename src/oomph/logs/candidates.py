@@ -6,8 +6,6 @@ remembered which rows it admits, and most words admit none. This follows from th
 here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -4,8 +4,6 @@ Nothing here is engine-specific but the process names: docker compose, Kubernete
 forum's markdown put their own text around the same message.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What was started, rebuilt from the log: the args line, the engine's config line, a command pasted beside the log."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Lines -> observations: every row of every engine is tried on every line that contains its literal."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

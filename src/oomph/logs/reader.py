@@ -4,8 +4,6 @@ A paste or a start-up log is kept whole. Of a longer log the head and the tail a
 loud in between (`sift.py`); the rest is searched as raw bytes only, so that a gigabyte of request lines costs seconds.
 """
 
-from __future__ import annotations
-
 import codecs
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """Which vLLM printed this log: its banner, else the positions of its lines, else what stands beside the log."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache

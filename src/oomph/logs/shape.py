@@ -5,8 +5,6 @@ Engines, allocators and drivers invent new sentences every month; nearly all of 
 allocated, and print sizes with a unit next to words such as total, free, used, tried, budget.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.facts.loglines import UNITS

@@ -7,8 +7,6 @@ floods the log is left alone, much later where a line has a word that no healthy
 what a failure prints is not crowded out by what a healthy server prints.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Iterator

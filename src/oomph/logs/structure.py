@@ -1,7 +1,5 @@
 """What a log is made of before any wording is looked at: runs, exceptions with their causes, exits, who said it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

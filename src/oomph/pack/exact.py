@@ -1,7 +1,5 @@
 """The best answer, by OR-Tools CP-SAT."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

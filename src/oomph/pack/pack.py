@@ -1,7 +1,5 @@
 """pack(): deployments on cards, placed, ordered and given their shares; every start planned again as it will be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 

@@ -1,7 +1,5 @@
 """Without OR-Tools: depth first through options and cards, the most valuable first, with a bound on the work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 

@@ -5,8 +5,6 @@ A service takes `gpus` cards and one of its options. An option takes `need` on e
 the order of the starts matters wherever `start` is more than `need`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Files and commands to the services of one machine, each under a name of its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ What an option needs is the upper end of what the plan says of serving; what its
 engine's own check (its budget must be free, beside its CUDA context) and the peak of any stage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import ceil, log2
 

@@ -5,8 +5,6 @@ unloads every other group when a member is loaded (the default); `persistent` ke
 Models that no group names share one group with the defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, product
 from typing import Any

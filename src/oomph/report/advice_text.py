@@ -1,7 +1,5 @@
 """A plan's advice for people: why it dies, what works, the cheapest first, and what of the usual advice does not."""
 
-from __future__ import annotations
-
 from oomph.ir import Advice, Judged, Plan
 from oomph.report.terminal import INDENT, Style, clean, wrap
 from oomph.units import human

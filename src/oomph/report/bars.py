@@ -1,7 +1,5 @@
 """One GPU as a line: what takes its memory, side by side, and what is left or missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from oomph.ir import Plan, RankPlan

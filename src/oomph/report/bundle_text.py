@@ -1,7 +1,5 @@
 """A report to attach: one Markdown file, or the same as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.bundle import Bundle, without_places

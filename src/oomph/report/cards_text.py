@@ -1,7 +1,5 @@
 """Cards for people, and as JSON: one line for each number of one card, the cheapest first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import to_builtins

@@ -1,7 +1,5 @@
 """A check for other programs: JUnit XML, SARIF and the annotations of GitHub's workflows."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from importlib.metadata import version

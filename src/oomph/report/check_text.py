@@ -1,7 +1,5 @@
 """Several deployments for people, and as JSON: one line each, the worst named first, and where to look next."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A comparison for people: one line an engine, then which to take and how."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from oomph.compare import Comparison, Row

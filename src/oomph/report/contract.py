@@ -4,8 +4,6 @@
 field is its description there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType

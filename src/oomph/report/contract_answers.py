@@ -3,8 +3,6 @@
 What is printed as it is kept (an inspection, a comparison, the result of a simulation) has its shape where it is kept.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType

@@ -1,7 +1,5 @@
 """The shapes in JSON of what is searched for: the best flags, models and cards, and one change at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType

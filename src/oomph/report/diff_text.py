@@ -1,7 +1,5 @@
 """A diff for people, and as JSON: the verdicts, what moved, and the releases that moved it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs, to_builtins

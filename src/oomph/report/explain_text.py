@@ -1,7 +1,5 @@
 """An explanation for people: one screen, the verdict first, then why, then what to do, as commands."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

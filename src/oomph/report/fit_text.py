@@ -1,7 +1,5 @@
 """A fit for people, and as JSON: the command first, what it gives, what stands beside it, why the rest is not there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GPUs for people: a line a card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

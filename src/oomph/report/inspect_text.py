@@ -1,7 +1,5 @@
 """An inspection for people: one screen of 80 columns, readable without colour."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable
 

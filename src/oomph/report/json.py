@@ -1,7 +1,5 @@
 """What every `--json` prints: one JSON object, indented for people who look at it, bytes as integers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

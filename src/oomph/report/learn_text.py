@@ -1,7 +1,5 @@
 """What was learnt from starts, as lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

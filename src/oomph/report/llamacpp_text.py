@@ -1,7 +1,5 @@
 """A llama.cpp or Ollama plan for people: one screen, with llama.cpp's own identity for each GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.engines.registry import engine_of

@@ -1,7 +1,5 @@
 """Models for people, and as JSON: one line each, the best first, with its command, and why the first is first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

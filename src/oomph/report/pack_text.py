@@ -1,7 +1,5 @@
 """Several services on one machine, for people and for programs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.commands import to_command, to_shell, without_secrets

@@ -4,8 +4,6 @@ The terminal's colour names are the hues of the page's colours. The page's colou
 stay apart for people with red, green or blue blindness, in both themes (tests/web/test_colours.py measures that).
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 

@@ -1,7 +1,5 @@
 """A plan as JSON: the contract (report/contract.py). Additions are fine, renames are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET, to_builtins

@@ -1,7 +1,5 @@
 """Lines that every plan has, whatever its engine."""
 
-from __future__ import annotations
-
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Device, HostPart, HostPlan, Margin, Plan, StageName, Verdict
 from oomph.report.bars import alike
 from oomph.report.terminal import INDENT, Style, clean, wrap

@@ -1,7 +1,5 @@
 """A text of a stranger in a page or picture: no markup, no secret, no character that turns the writing around."""
 
-from __future__ import annotations
-
 import html
 
 from oomph.printable import printable

@@ -1,7 +1,5 @@
 """A simulation as JSON (report/contract_answers.py)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import to_builtins

@@ -1,7 +1,5 @@
 """A simulation as a picture: KV cache, running and waiting requests over time, or a sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

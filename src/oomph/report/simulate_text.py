@@ -1,7 +1,5 @@
 """A simulation for people: how many users, what stops the next one, and the picture of the KV cache over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A terminal: its width, its colours, and lines that are broken between words, whatever is painted on them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """A plan for people: one screen, the verdict first, then the picture, why, and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from oomph.engines.registry import engine_of

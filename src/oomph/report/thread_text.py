@@ -1,7 +1,5 @@
 """A thread for people: its runs, what was tried, what is settled, and the answer as a comment to paste."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import to_builtins

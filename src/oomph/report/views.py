@@ -1,7 +1,5 @@
 """Which functions write which answer: the class of an answer to its JSON and its screen, imported when asked for."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import Any, TextIO

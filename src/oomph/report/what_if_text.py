@@ -1,7 +1,5 @@
 """A what-if for people, and as JSON: one line a change, sorted by what it does at the point that binds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs, to_builtins

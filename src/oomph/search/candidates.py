@@ -1,7 +1,5 @@
 """What could be run on some GPUs: checkpoints and GGUF quantisations of the catalogue, put aside by cheap bounds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

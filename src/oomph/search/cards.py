@@ -1,7 +1,5 @@
 """cards(): which GPUs, and how many of each, serve a model, in the order that somebody who buys or rents wants."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -126,7 +124,7 @@ def cards(
 class _Walk:
     """From card to card, the smallest number of each that serves."""
 
-    def __init__(self, search: Search, want: Want, prices: Mapping[str, float], most: int, *, limited: bool) -> None:
+    def __init__(self, search: "Search", want: Want, prices: Mapping[str, float], most: int, *, limited: bool) -> None:
         self.search, self.want, self.prices, self.most, self.limited = search, want, prices, most, limited
         self.serving: list[Card] = []
         self.looked = self.plans = 0

@@ -1,7 +1,5 @@
 """fit(): which checkpoint, layout and flags serve a model best on these GPUs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

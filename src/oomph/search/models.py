@@ -4,8 +4,6 @@ A model's line is the variant (checkpoint or GGUF quantisation, engine) that ser
 order of their quality, so that the search ends when nothing better can follow; cheap bounds put aside what cannot fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

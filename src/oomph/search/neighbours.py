@@ -1,7 +1,5 @@
 """Why not: what stands one step from the pick, and the checkpoints that are no part of the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ It is what `fit` picks for so many users of the context, opened for as many requ
 and where it dies.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph import catalog

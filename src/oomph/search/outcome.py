@@ -1,7 +1,5 @@
 """What became of one plan of the search, and what its figures say about the next one."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal

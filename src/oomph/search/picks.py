@@ -1,7 +1,5 @@
 """One line of models()'s answer, and which of two lines a person would take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

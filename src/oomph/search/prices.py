@@ -5,8 +5,6 @@ lines such as `RTX 4090, 1599`, with `# date: 2026-11-01`, `# source: ...` and `
 `card` (bought, the default) or `hour` (rented).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """An order of quality, never a measurement: a published figure or an estimate, times what a quantisation keeps."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.catalog.facts import ModelFacts, facts

@@ -1,7 +1,5 @@
 """What a request makes of the catalogue: the checkpoints, and the spaces that are searched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -90,7 +88,7 @@ def layouts(count: int, *, moe: bool) -> tuple[Layout, ...]:
     return tuple(out + [Layout(x.tp, x.pp, True) for x in out if moe and x.tp > 1])
 
 
-def arms_of(name: str, model: Model, shapes: Sequence[Layout], options: Options) -> Iterator[Arm]:
+def arms_of(name: str, model: Model, shapes: Sequence[Layout], options: "Options") -> Iterator[Arm]:
     """Every arm of one checkpoint; a flag that cannot matter to this model is not tried."""
     # a checkpoint that brings its own KV dtype is not asked for another, unless the user does
     own_kv = bool(model.quantization and model.quantization.kv_cache) and "auto" in options.kv_dtypes

@@ -4,8 +4,6 @@ For commands that no one, two or three flags make fit: the advice then has fit's
 Weights that are larger than the GPUs are left to the levers that offload them: no search of flags is needed for that.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

@@ -5,8 +5,6 @@ speed is a roofline: bytes read over bandwidth, plus what launches and links add
 model on one machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

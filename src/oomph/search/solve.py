@@ -6,8 +6,6 @@ context and the longest context of so many users are bisections. Arms are taken 
 command); an arm whose bound - the concurrency with the fewest users, at every context - is dominated is not opened.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """One candidate tried on some GPUs: the commands that could serve it, planned; the first that fits for certain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

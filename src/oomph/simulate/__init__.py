@@ -14,8 +14,6 @@ play.py       one load played; search.py: the largest load that is held; result.
 api.py        run(), held()
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 people that were written down first and predicted once (tests/truth/speeds-second.jsonl, docs/simulate.md). Every screen
 that shows a speed takes its error from here."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

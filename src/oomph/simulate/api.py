@@ -5,8 +5,6 @@ api.run("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090", users=32).result.ttft.p95
 api.held("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").users
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The block pool with every block: each request's tables and their hashes (single_type_kv_cache_manager.py). The free
 queue is in queue.py; what a request finds in the cache is in hits.py."""
 
-from __future__ import annotations
-
 from oomph.simulate.config import Config, Group
 from oomph.simulate.hits import Hits, request_keys
 from oomph.simulate.live import Live

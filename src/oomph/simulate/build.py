@@ -1,7 +1,5 @@
 """A plan -> what the scheduler works with, and how long its steps take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,7 +47,7 @@ class Built(Struct, frozen=True, kw_only=True):
     resolved: Resolved | None = None  # vLLM's settings and caches
     cache: KvPlan | None = None
     # the loop of an engine that has a scheduler of its own; None: vLLM's
-    loop: Callable[[Config, StepTime, Workload, Observer], Engine] | None = None
+    loop: "Callable[[Config, StepTime, Workload, Observer], Engine] | None" = None
 
 
 def build(

@@ -1,7 +1,5 @@
 """The other side of the engine: requests that arrive through its server one by one, and what became of them."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from typing import Protocol

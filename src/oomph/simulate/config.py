@@ -1,7 +1,5 @@
 """What vLLM's scheduler works with: the block pool's groups and its own settings. Built from a plan in build.py."""
 
-from __future__ import annotations
-
 from math import lcm
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What a request finds in the prefix cache (kv_cache_coordinator.py, find_longest_cache_hit of each kind of group)."""
 
-from __future__ import annotations
-
 from oomph.simulate.config import Config, Group, block_keys
 from oomph.simulate.live import Live
 from oomph.simulate.queue import Block, BlockQueue, Tables

@@ -5,8 +5,6 @@ reads its peers (two of them by vLLM's kernel, more by NCCL: custom_all_reduce.p
 cannot: its driver grants no peer access, so that NCCL copies every message through the host's memory.
 """
 
-from __future__ import annotations
-
 import re
 from math import log2
 

@@ -1,7 +1,5 @@
 """A request inside the engine."""
 
-from __future__ import annotations
-
 from oomph.simulate.config import Config, Job
 from oomph.simulate.queue import Key, Tables
 

@@ -2,8 +2,6 @@
 known at its end (or one step later, with asynchronous scheduling). Steps in which nothing but decoding happens are
 taken many at once."""
 
-from __future__ import annotations
-
 from oomph.simulate.clients import Clients, Observer, Workload
 from oomph.simulate.config import Config, Job, Outcome
 from oomph.simulate.live import Live

@@ -1,7 +1,5 @@
 """One load played on one deployment."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from msgspec import Struct

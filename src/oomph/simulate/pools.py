@@ -11,8 +11,6 @@ order decides what is evicted, and BlockPool keeps it as v1/core/block_pool.py d
     begin()                       a step begins
 """
 
-from __future__ import annotations
-
 from oomph.simulate.config import Config, Group
 from oomph.simulate.live import Live
 from oomph.units import cdiv

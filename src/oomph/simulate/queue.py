@@ -1,7 +1,5 @@
 """Blocks and the queue of free ones, in the order in which the engine reuses them (v1/core/block_pool.py)."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from oomph.simulate.config import Config

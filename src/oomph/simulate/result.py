@@ -1,7 +1,5 @@
 """What a run of the scheduler showed, in memory that does not grow with the number of requests."""
 
-from __future__ import annotations
-
 from math import exp, log
 
 from msgspec import Struct
@@ -87,7 +85,7 @@ class Result(Struct, frozen=True):
     is_sample: bool = False  # only the first requests of the load were played: its figures are theirs
     load_requests: int = 0  # of a sample: the requests of the whole load; 0 = not known (a trace)
 
-    def times(self, factor: float) -> Result:
+    def times(self, factor: float) -> "Result":
         """The same of several data-parallel replicas: what adds up is multiplied, what one request sees is not."""
 
         def count(number: int) -> int:

@@ -1,8 +1,6 @@
 """Two rules of vLLM's prefix cache: where a prefill of recurrent layers stops, and which blocks of a window or of
 recurrent layers are worth a hash. `block` is Config.block."""
 
-from __future__ import annotations
-
 from oomph.simulate.config import Config, Group
 from oomph.units import cdiv
 

@@ -9,8 +9,6 @@ before them that only decode; they are summed (steady.py), so that a step costs 
 short, as many as needed go back to the tail. When steps happen, and how many at once, is in loop.py.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from oomph.simulate.blocks import BlockPool

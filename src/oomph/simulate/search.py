@@ -1,7 +1,5 @@
 """The largest load that keeps a promise, and several loads side by side."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """A serve command made ready to be loaded: its plan, its scheduler's settings, and how long its steps take."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct

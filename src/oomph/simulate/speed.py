@@ -4,8 +4,6 @@ A reference request has a prompt of 2,048 tokens. One user: it decodes alone. Al
 each behind such a prompt. The first token comes after the prompt's chunks. What a queue adds, only a simulation says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import ceil
 

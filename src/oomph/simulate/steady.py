@@ -5,8 +5,6 @@ congruent to k0; it frees one when its window's start crosses a block. So a tabl
 number of steps in one sum, and the tokens read grow by the same amount in every step.
 """
 
-from __future__ import annotations
-
 import heapq
 
 from oomph.simulate.config import Config

@@ -11,8 +11,6 @@ Each part has a reason:
 - a request passes through the HTTP server and the tokenizer before the engine sees it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

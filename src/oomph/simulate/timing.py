@@ -7,8 +7,6 @@ longer of reading its cache and multiplying with it. A tick is a femtosecond. Th
 `unit` counts steps instead of time.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from msgspec import Struct
@@ -68,7 +66,7 @@ class StepTime(Struct, frozen=True):
         """Ticks of one cached token that a decode reads and multiplies, for each group."""
         return tuple(map(max, self.kv, self.attention))
 
-    def scaled(self, factor: float) -> StepTime:
+    def scaled(self, factor: float) -> "StepTime":
         def by(ticks: int) -> int:
             return round(ticks * factor)
 

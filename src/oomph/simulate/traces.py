@@ -6,8 +6,6 @@ tokens each) traces, and our own: timestamp in seconds, prompt, output, prefix_i
 from the first request; one that goes back is taken as that of the request before it.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone

@@ -4,8 +4,6 @@
 copied from a dataset: chat has the means of ShareGPT as serving benchmarks sample it (about 220 tokens in, 200 out).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from math import log

@@ -1,8 +1,6 @@
 """AutoRound checkpoints (quant_method "auto-round"; vLLM: quantization/inc.py): GPTQ or AWQ packing, with a list of
 blocks to quantise and exceptions by name or pattern."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """config.json (and headers, where there are any) -> Model. Folder, hub and catalogue all come through here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Set
 from contextvars import ContextVar
 from typing import Any

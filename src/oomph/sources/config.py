@@ -4,8 +4,6 @@
 ends in one sentence that names the key. `keys_read` lets the catalogue keep just the facts that a plan needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, TypeVar, overload
@@ -114,7 +112,7 @@ class Config:
             raise ConfigError(f"{self.where}: {names[0]} is {_short(value)}, not an object")
         return value
 
-    def sub(self, name: str) -> Config:
+    def sub(self, name: str) -> "Config":
         """A nested object; an empty one where it is missing."""
         if name not in self._subs:
             self._subs[name] = Config(self.table(name), f"{self.where}, {name}")

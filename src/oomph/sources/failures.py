@@ -1,7 +1,5 @@
 """What can go wrong between a question and its answer, and how it is said."""
 
-from __future__ import annotations
-
 
 class Cut(Exception):
     """The body ended before its length."""

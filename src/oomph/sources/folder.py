@@ -1,7 +1,5 @@
 """A folder or file on this machine -> Model: config.json with or without headers, or GGUF."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

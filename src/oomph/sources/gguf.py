@@ -8,8 +8,6 @@ Shapes are in ggml's order, `ne[0]` first: the input features of a matrix come b
 reverse of safetensors.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -1,7 +1,5 @@
 """A GGUF header -> Model: weights from its tensor list, cache geometry from its metadata (facts/llamacpp)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NoReturn
@@ -85,7 +83,7 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
     )
 
 
-def _opaque(name: str, file: GGUF, facts: _Facts, source: str) -> Model:
+def _opaque(name: str, file: GGUF, facts: "_Facts", source: str) -> Model:
     if file.architecture == "clip":
         why = "this is a vision or audio projector (mmproj): weights only; the language model is a file of its own"
     else:

@@ -17,8 +17,6 @@ What people write, and how it is read:
     auto                                                the GPUs of this machine, as CUDA_VISIBLE_DEVICES shows them
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Any

@@ -3,8 +3,6 @@
 huggingface_hub's cache is asked first; then one round trip for the listing and config.json, and one for all else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading
@@ -158,7 +156,7 @@ class _Listing(Struct):
     id: str = ""
 
 
-def _from_hub(repository: _Repository, documents: Iterable[str]) -> HubSnapshot:
+def _from_hub(repository: "_Repository", documents: Iterable[str]) -> HubSnapshot:
     # Nearly every repository has a config.json: asking for it together with the listing saves a round trip.
     listing, config = in_parallel(
         lambda name: repository.document(name) if name else repository.listing(), ("", CONFIG), 2
@@ -212,7 +210,7 @@ class _Repository:
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def at(self, listing: _Listing) -> _Repository:
+    def at(self, listing: _Listing) -> "_Repository":
         """The same under its name of today and at the commit that the revision means."""
         return _Repository(self._transport, self._hub, listing.id or self.name, listing.sha)
 

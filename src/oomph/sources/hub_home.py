@@ -4,8 +4,6 @@ HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE are its words. O
 imported (12 ms): its client, API and downloader cost ten times that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ The fast path is msgspec. Python's own reader is asked only about what msgspec r
 `Infinity` (`"time_step_limit": [0.0, Infinity]` of the Mamba families).
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -8,8 +8,6 @@ org/name:Q4_K_M  org/name/file.gguf     one GGUF file of a repository
 https://...                             a GGUF file, or a model's page on the hub
 """
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -97,7 +95,7 @@ def _from_elsewhere(name: str, *, fresh: bool = False, revision: str = "") -> Mo
     return _from_hub(name, "")
 
 
-def _from_catalog(entry: Entry) -> Model:
+def _from_catalog(entry: "Entry") -> Model:
     from oomph.sources.build import build_model
 
     model = build_model(

@@ -4,8 +4,6 @@ vLLM: transformers_utils/configs/mistral.py adapt_config_dict. The tensors of su
 that its model is built from the parameters alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`--gpu auto`: the GPUs of this machine, asked of the driver through NVML (no CUDA context is made)."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ bound by itself: a counted repetition is unrolled when it is compiled (`a{999999
 that calls itself, `(?R)`, takes 1 GB a second while it matches. No module's name needs either; both are refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Each method has its own way of naming what it leaves alone; they are read here a
 0.21.0, model_executor/layers/quantization/). A fused layer is quantised only if all its parts are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 vLLM: quantization/compressed_tensors/ (0.21.0).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Literal

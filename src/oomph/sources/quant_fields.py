@@ -1,7 +1,5 @@
 """What every reader of a quantisation config makes, and how its fields are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 

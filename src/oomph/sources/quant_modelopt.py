@@ -3,8 +3,6 @@
 vLLM: quantization/modelopt.py (0.21.0).
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Random access to a file that may be far away, and a cursor that reads a header from it front to back."""
 
-from __future__ import annotations
-
 import os
 import struct
 from typing import NoReturn, Protocol
@@ -23,7 +21,7 @@ class Ranges(Protocol):
 
     def read(self, offset: int, length: int) -> bytes: ...
 
-    def sibling(self, name: str) -> Ranges: ...
+    def sibling(self, name: str) -> "Ranges": ...
 
 
 class LocalFile:
@@ -44,7 +42,7 @@ class LocalFile:
         except OSError as error:
             raise HeaderError(f"{self.name} cannot be read: {reason(error)}") from None
 
-    def sibling(self, name: str) -> LocalFile:
+    def sibling(self, name: str) -> "LocalFile":
         return LocalFile(os.path.join(os.path.dirname(self.name), name))
 
 

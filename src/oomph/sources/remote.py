@@ -1,7 +1,5 @@
 """A file behind HTTP as ranges, and a sentence for every way in which the hub says no."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -40,7 +38,7 @@ class RemoteFile:
             return self._first[offset : offset + length]
         return self._get(offset, length).body
 
-    def sibling(self, name: str) -> RemoteFile:
+    def sibling(self, name: str) -> "RemoteFile":
         url, mark, query = self._url.partition("?")
         url = f"{url.rpartition('/')[0]}/{quote(name)}{mark}{query}"
         request = self._asked and structs.replace(self._asked, file=name)

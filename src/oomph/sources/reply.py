@@ -1,7 +1,5 @@
 """One HTTP answer, read no further than was asked for."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import SplitResult

@@ -4,8 +4,6 @@ A file is 8 bytes of little-endian length, that many bytes of JSON, and the data
 (safetensors/src/tensor.rs, `read_metadata` and `validate`): what we refuse, every engine refuses.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

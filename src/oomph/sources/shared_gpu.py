@@ -8,8 +8,6 @@ M4 Pro 64GB, Mac mini M4 Pro 64GB   Metal's limit for this much memory
 M3 Max 128GB wired 112GB            iogpu.wired_limit_mb
 """
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """From modules to the checkpoint's tensors: what a config.json alone says is in the weight files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import cache
 from math import prod

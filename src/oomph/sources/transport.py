@@ -5,8 +5,6 @@ from its first request to its last byte, whatever a server drips, repeats or lea
 of its own, so that neither a silent server nor a slow one is waited for longer, and Ctrl-C ends it at any time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading
@@ -145,7 +143,7 @@ class Transport:
 
         return exchange.run(ask, self._patience)
 
-    def _timeout(self) -> urllib3.Timeout:
+    def _timeout(self) -> "urllib3.Timeout":
         import urllib3
 
         seconds = max(0.1, min(self._patience.answer, self._patience.left()))

@@ -1,7 +1,5 @@
 """What the page asks, as pure functions: JSON in, JSON out, with the view in it. They run in processes of their own."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from typing import Any

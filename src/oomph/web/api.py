@@ -4,8 +4,6 @@ Each job (web/jobs.py) runs in a process of its own, taken from a few that are k
 with its process, and so is one whose asker has gone: a simulation in a thread could not be stopped.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """What the page sends to what the rest works on: JSON of a stranger to a Deployment, checked field by field."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

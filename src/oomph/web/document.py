@@ -1,7 +1,5 @@
 """A view as one file: the page's own view and style, nothing from outside, and a policy that says so."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

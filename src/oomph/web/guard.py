@@ -6,8 +6,6 @@ this machine can reach the port, but does not know the token of the address that
 a cookie at the first visit and taken out of the address, so that neither the history nor a screenshot has it.
 """
 
-from __future__ import annotations
-
 import hmac
 from urllib.parse import parse_qs
 

@@ -1,8 +1,6 @@
 """One job of the page in a process of its own (web/api.py), which is ended when it takes too long or when nobody waits
 for the answer any more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache

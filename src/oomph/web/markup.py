@@ -6,8 +6,6 @@ An attribute that is None or False is left out, one that is True has no value, a
 is no way to write a style or a handler: the page's policy would refuse both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from oomph.report.safe import escape

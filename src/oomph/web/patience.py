@@ -4,8 +4,6 @@ uvicorn has a time limit between two requests and none for the first bytes of on
 that send half a line are held for ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far a job is, from its process to whoever asks: one line of JSON in a file that the server made for it."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -5,8 +5,6 @@ A file's name counts before its content, and so does its form: a compose file is
 of a lack of memory. Where a text holds both a command and lines that an engine printed, the lines are the question.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Literal

@@ -1,7 +1,5 @@
 """The page's longer questions: each change alone, flags, cards, models, engines, releases, a load of requests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

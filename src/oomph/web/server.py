@@ -1,7 +1,5 @@
 """The application and its server: loopback only, static files from the package, a handful of endpoints."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket
@@ -108,7 +106,7 @@ def listen(port: int) -> socket.socket:
     return sock
 
 
-def make_server(port: int, *, token: str, root: str = ".") -> uvicorn.Server:
+def make_server(port: int, *, token: str, root: str = ".") -> "uvicorn.Server":
     import uvicorn
 
     from oomph.web.patience import PatientProtocol

@@ -1,7 +1,5 @@
 """The page's style: the colours of the one table of parts, then what is in static/style.css."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 

@@ -3,8 +3,6 @@
 A new diagnosis is a new file, or a row of doctor/not_memory.py, and nothing else.
 """
 
-from __future__ import annotations
-
 import pkgutil
 from functools import lru_cache
 from importlib import import_module

@@ -16,8 +16,6 @@ What does not: anything about the model: context, quantisation, eager mode. The 
 Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

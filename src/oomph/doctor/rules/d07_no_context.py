@@ -14,8 +14,6 @@ What does not: any flag of the engine.
 Evidence: llama.cpp issue 7366 (host shortage), vllm issue 188.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -16,8 +16,6 @@ What does not: --swap-space, a larger --shm-size.
 Evidence: vllm issues 55569 and 56824, NVIDIA dgx-spark-playbooks issue 97.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -14,8 +14,6 @@ What does not: GPU flags.
 Evidence: vllm PRs 1125 and 48879, issue 1710.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -13,8 +13,6 @@ What does not: GPU flags.
 Evidence: the exit status itself.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice

@@ -18,8 +18,6 @@ the load and after it, never during it. Context length, sequences, KV dtype and 
 Evidence: gpu_model_runner.py:4950 and gpu_worker.py:338 (0.21.0); vllm PR 38553 calls the message misleading.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import GIB, gib, human

@@ -16,8 +16,6 @@ What does not: settings that the stage does not read.
 Evidence: the line itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from oomph.doctor.words import table

@@ -1,7 +1,5 @@
 """N02 to N28: failures that are not about GPU memory. Each is a row of doctor/not_memory.py; its page is made of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

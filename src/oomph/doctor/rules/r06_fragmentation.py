@@ -14,8 +14,6 @@ What does not: the same setting for any other OOM.
 Evidence: PyTorch's CUDACachingAllocator; device_allocator/cumem.py:382 (0.32.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 

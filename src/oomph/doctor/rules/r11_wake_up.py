@@ -14,8 +14,6 @@ What does not: expandable segments: they do not work with sleep mode.
 Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.units import gib
 

@@ -16,8 +16,6 @@ Evidence: flashinfer allocator.h AlignedAllocator; VLLM_FLASHINFER_WORKSPACE_BUF
 SGLANG_FLASHINFER_WORKSPACE_SIZE.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import MIB, human

@@ -1,7 +1,5 @@
 """KV cache and recurrent state of each layer: llama_kv_cache, llama_kv_cache_iswa, llama_memory_recurrent (b11739)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Cards for llama.cpp: the best quantisation that a card holds whole, with every user's context."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace

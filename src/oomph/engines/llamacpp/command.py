@@ -1,7 +1,5 @@
 """`llama-server ...` and `llama-cli ...` to a Deployment, and back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The sizes were read off the allocator of each build named in facts/llamacpp/buil
 was tried. They do not depend on how many layers a device has.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

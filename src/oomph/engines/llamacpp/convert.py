@@ -4,8 +4,6 @@ What decides a type later is the name's category (attn_v, ffn_down, ...), the ro
 modules that the table does not name are kept under their own name, with the mixture's base type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """llama.cpp behind the protocol: where each of its parts is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +24,7 @@ class GgufEngine(EngineProtocol):
     host_plan = part("engines.llamacpp.host", "host_plan")
     reasons = part("engines.llamacpp.levers", "reasons")
 
-    def failed_deployment(self, case: Case) -> Deployment | None:
+    def failed_deployment(self, case: "Case") -> Deployment | None:
         from oomph.doctor.rebuild import started
         from oomph.engines.llamacpp.failed import printed_devices
 
@@ -79,7 +77,7 @@ class LlamaCpp(GgufEngine):
             return any(word.endswith(".gguf") for word in words)
         return super().recognises(program, words)
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.llamacpp.command import deployment
 
@@ -88,7 +86,7 @@ class LlamaCpp(GgufEngine):
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
 
-    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+    def lever_words(self, case: "Case") -> Mapping[str, LeverWords]:
         from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS
 
         return SLIDERS if case.has("lc_guard", "lc_studio") else FLAGS

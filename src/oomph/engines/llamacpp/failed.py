@@ -1,7 +1,5 @@
 """The GPUs of a llama.cpp or Ollama log, as ggml lists them: each with its total and what was free before the load."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.facts.gpus import rows

@@ -4,8 +4,6 @@
 3. Layers move to the CPU, unless -ngl, -ts or -ot was given; a mixture of experts gives up its experts first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct

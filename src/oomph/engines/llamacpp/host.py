@@ -1,7 +1,5 @@
 """What llama.cpp holds of the host's memory: layers and caches that stay there, buffers, the server's prompt cache."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

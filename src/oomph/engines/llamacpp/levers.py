@@ -1,7 +1,5 @@
 """What a person can change about a llama.cpp deployment: one row per lever, the mildest setting first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """What each device holds for given settings: the figures of llama.cpp's own memory breakdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import accumulate
@@ -47,7 +45,7 @@ class Measured(Struct, frozen=True):
     devices: tuple[Use, ...]
     host: Use
     output: int
-    placement: Placement
+    placement: "Placement"
     caches: tuple[LayerCache, ...]
 
 
@@ -88,13 +86,13 @@ def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: 
     return Measured(tuple(uses), host, output_bytes(subject.model.vocab_size, settings), placed, tuple(caches))
 
 
-def _mask(graph: Graph, device: int, placed: Placement, caches: Sequence[LayerCache]) -> int:
+def _mask(graph: Graph, device: int, placed: "Placement", caches: Sequence[LayerCache]) -> int:
     """A GPU without full-attention layers has no use for their mask."""
     kinds = {c.kind for c in caches if placed.units[c.layer] == device}
     return graph.mask_full * bool(kinds & {"full", "mla"}) + graph.mask_window * ("sliding_window" in kinds)
 
 
-def _use(device: int, placed: Placement, caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:
+def _use(device: int, placed: "Placement", caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:
     kv = state = 0
     parts: dict[str, int] = {}
     for cache in caches:

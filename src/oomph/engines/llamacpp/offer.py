@@ -1,8 +1,6 @@
 """What llama.cpp can do for a model on some GPUs: the most exact GGUF that stays on them, or the usual 4-bit one with
 layers on the CPU where none does. Ollama, which runs llama.cpp, is asked in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Model and deployment -> Plan, for llama.cpp: resolve, fit, place, and walk the three allocations of a start."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

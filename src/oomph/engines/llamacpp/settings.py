@@ -1,7 +1,5 @@
 """llama-server's flags, resolved: common/arg.cpp and llama_context's constructor (b11739)."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

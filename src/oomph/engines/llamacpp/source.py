@@ -1,7 +1,5 @@
 """From a llama-server command to a plan: the GGUF file, or what a catalogue model would be as one."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import lru_cache

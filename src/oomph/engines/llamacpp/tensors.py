@@ -4,8 +4,6 @@ Units: -1 is the input (always on the host), 0 to L-1 the layers, those of multi
 output last.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import Literal
 

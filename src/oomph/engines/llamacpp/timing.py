@@ -1,7 +1,5 @@
 """How long llama.cpp's steps take."""
 
-from __future__ import annotations
-
 from oomph.engines.llamacpp.source import source_of
 from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import LLAMACPP_DENSE, LLAMACPP_EXPERTS

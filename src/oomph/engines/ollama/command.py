@@ -1,7 +1,5 @@
 """`ollama run NAME` with its environment to a Deployment, and back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Ollama behind the protocol: its own commands and defaults, and the llama-server inside it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -63,7 +61,7 @@ class Ollama(GgufEngine):
 
         return flag.removeprefix("--").replace("-", "_") in OPTIONS
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.ollama.command import deployment
 

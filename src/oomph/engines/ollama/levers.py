@@ -1,7 +1,5 @@
 """What a person can change about an Ollama model: its context and its cache, by the names that Ollama has for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from oomph.engines.llamacpp.levers import EIGHT_BITS, context

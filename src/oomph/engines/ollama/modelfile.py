@@ -1,7 +1,5 @@
 """An Ollama Modelfile to the command that serves what it describes."""
 
-from __future__ import annotations
-
 import re
 
 from oomph.engines.ollama.command import OPTIONS

@@ -1,7 +1,5 @@
 """What Ollama can do for a model on some GPUs: its library's usual quantisation, on the GPUs or partly beside them."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec.structs import replace

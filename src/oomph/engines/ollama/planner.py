@@ -1,7 +1,5 @@
 """Ollama: a few defaults of its own, then the llama-server inside it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

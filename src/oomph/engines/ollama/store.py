@@ -1,7 +1,5 @@
 """Ollama's own store: NAME:TAG -> manifest -> blobs (server/manifest.go, types/model/name.go)."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

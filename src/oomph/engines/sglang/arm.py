@@ -1,7 +1,5 @@
 """An arm of the search that `fit` makes, as SGLang's flags."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +22,6 @@ FIELDS = {
 }
 
 
-def arm_flags(arm: Arm) -> dict[str, Any]:
+def arm_flags(arm: "Arm") -> dict[str, Any]:
     values = {"drafts": "NEXTN", "kv_dtype": "fp8_e4m3" if arm.kv_dtype == "fp8" else arm.kv_dtype}
     return {FIELDS[name]: values.get(name, wish) for name, wish in arm.wishes.items()}

@@ -3,8 +3,6 @@
 All of it lies in the memory that `mem_fraction_static` leaves; its sizes follow from the settings alone.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.engines.sglang.pools import Pools

@@ -1,7 +1,5 @@
 """The size of a card as nvidia-smi prints it: SGLang's tiers and its reserve go by that, not by what CUDA reports."""
 
-from __future__ import annotations
-
 from oomph.errors import CommandError
 from oomph.facts.gpus import find, reserve
 from oomph.ir import Device

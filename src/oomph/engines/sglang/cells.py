@@ -1,7 +1,5 @@
 """What one token takes in SGLang's pools on one rank (model_executor/pool_configurator.py, 0.5.23)."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

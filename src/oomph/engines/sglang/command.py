@@ -1,7 +1,5 @@
 """`python -m sglang.launch_server ...` and `sglang serve ...` to a Deployment, and back, as argparse reads them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """DeepSeek-V4's pools: compressed caches, a window pool and rings of states (DSV4PoolConfigurator, 0.5.23)."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.engines.sglang.settings import Settings

@@ -1,7 +1,5 @@
 """Speculative decoding: a drafter's settings as SGLang resolves them, its layers in the pools, and its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An SGLang deployment as something to start: its container, and what a host must have for it."""
 
-from __future__ import annotations
-
 from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
 from oomph.engines.sglang.command import to_words

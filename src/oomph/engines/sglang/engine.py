@@ -1,7 +1,5 @@
 """SGLang behind the protocol: where each of its parts is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -57,7 +55,7 @@ class SgLang(EngineProtocol):
     calls_in = part("engines.sglang.python_call", "calls_engine")
     safe_share = part("engines.sglang.safe_fraction", "safe_fraction")
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.sglang import command, python_call
 
         chosen, notes = call.choose_release(self, release)
@@ -105,7 +103,7 @@ class SgLang(EngineProtocol):
 
         return levers(plan, model or load_once(plan.deployment.model))
 
-    def failed_deployment(self, case: Case) -> Deployment | None:
+    def failed_deployment(self, case: "Case") -> Deployment | None:
         from oomph.doctor.rebuild import devices, started
         from oomph.engines.sglang.failed import from_arguments, pin_printed
 

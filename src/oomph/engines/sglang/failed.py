@@ -1,7 +1,5 @@
 """The deployment of an SGLang log: the arguments that it prints first, and what it prints of the memory, pinned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Which CUDA graphs SGLang captures: decode batch sizes, and prefill token counts where nothing stands against them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

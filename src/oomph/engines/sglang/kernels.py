@@ -1,7 +1,5 @@
 """The attention kernels that SGLang picks for a model on a card, the page that they want, and its refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

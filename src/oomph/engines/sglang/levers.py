@@ -5,8 +5,6 @@ Two failures want opposite moves of the same flag: weights that leave nothing of
 which of them helps is planned by `advice/`, never written here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -4,8 +4,6 @@
 SGLang has them so: the token counts come out equal to the last one.
 """
 
-from __future__ import annotations
-
 import math
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """`sglang.Engine(model_path=..., ...)` in Python source to a Deployment. The source is read, never run."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from typing import Any

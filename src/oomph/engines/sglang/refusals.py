@@ -1,7 +1,5 @@
 """What SGLang refuses while it builds a model, in its words: shares that do not divide, classes that it lacks."""
 
-from __future__ import annotations
-
 from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Deployment, Experts, Linear, Model

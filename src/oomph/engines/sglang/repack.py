@@ -6,8 +6,6 @@ copy's segment stays: so the load is played through PyTorch's allocator. On an H
 and 16.13 GB reserved; this gives 14.64 and 16.10.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from msgspec import Struct

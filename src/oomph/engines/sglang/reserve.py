@@ -1,7 +1,5 @@
 """mem_fraction_static: the share of the memory before loading that weights and caches may have together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Flags, card and model -> the settings that SGLang ends up with, or its refusal (arg_groups/pipeline.py, 0.5.23)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 """How high --mem-fraction-static may go for one deployment on its cards, so that graphs and requests still fit beside
 the pools: the one figure that advice, fit, gpus and the plan's warning use."""
 
-from __future__ import annotations
-
 from math import floor
 
 from msgspec import Struct

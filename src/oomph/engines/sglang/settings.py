@@ -1,7 +1,5 @@
 """The settings that SGLang ends up with: what `resolve` returns and everything after it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ the load, and everything else (workspaces, graphs, activations) has to live in t
 out: the weights leave too little of the share (raise it), or the rest is too small (lower it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec import Struct

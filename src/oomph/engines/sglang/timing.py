@@ -1,7 +1,5 @@
 """How long SGLang's steps take: vLLM's factors, since its kernels are the same kind and none of its speeds is held."""
 
-from __future__ import annotations
-
 from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import taken_over
 from oomph.simulate.links import layout_of

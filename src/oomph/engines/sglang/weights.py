@@ -4,8 +4,6 @@ The walk over the modules is shared with vLLM (engines/vllm/weights.py): both en
 What SGLang divides otherwise is taken from a second walk: attention by its own groups, experts by expert parallelism.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

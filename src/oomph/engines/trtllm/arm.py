@@ -1,7 +1,5 @@
 """An arm of the search that `fit` makes, as TensorRT-LLM's fields."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.trtllm.options_file import GRAPHS, OFF
@@ -28,7 +26,7 @@ FIELDS = {
 }
 
 
-def arm_flags(arm: Arm) -> dict[str, Any]:
+def arm_flags(arm: "Arm") -> dict[str, Any]:
     kv_dtype = "fp8" if arm.kv_dtype.startswith("fp8") else arm.kv_dtype
     values = {"kv_dtype": kv_dtype, "eager": OFF, "drafts": "MTP", "prefix_off": False}
     return {FIELDS[name]: values.get(name, wish) for name, wish in arm.wishes.items()}

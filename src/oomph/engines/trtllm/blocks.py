@@ -5,8 +5,6 @@ blocks of a prompt are shared by all beams; everything behind them is held once 
 same as a table.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.units import cdiv

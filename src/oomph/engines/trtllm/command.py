@@ -4,8 +4,6 @@ Settings that only the options file can hold come back as a file that bash write
 `--extra_llm_api_options <(echo "{kv_cache_config: {dtype: fp8}}")`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The checkpoint of a drafter: loaded as the model is, and left out of the plan with a note where it cannot be read."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.engines.trtllm.resolve import draft_name

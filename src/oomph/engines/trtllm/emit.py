@@ -1,7 +1,5 @@
 """A TensorRT-LLM deployment as something to start: its container, its options file, and what a host must have."""
 
-from __future__ import annotations
-
 from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
 from oomph.engines.trtllm.command import to_words

@@ -1,7 +1,5 @@
 """TensorRT-LLM behind the protocol: where each of its parts is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -68,7 +66,7 @@ class TensorRtLlm(EngineProtocol):
 
         return flag in BY_NAME or flag in FILE_NAMES or flag in KV_DTYPE.names
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.trtllm import command, python_call
 
         chosen, notes = call.choose_release(self, release)
@@ -119,8 +117,8 @@ class TensorRtLlm(EngineProtocol):
         return FitKnobs("max_seq_len", "max_batch_size", FRACTION, FREE_FRACTION, PLANNED, stages)
 
     def simulation(
-        self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
-    ) -> Built:
+        self, deployment: Deployment, model: Model, plan: Plan, factors: "Factors", *, accepted: float, timed: bool
+    ) -> "Built":
         """`factors` are vLLM's: nothing of this engine's times was compared."""
         from oomph.engines.trtllm.simulation import build
 
@@ -129,11 +127,11 @@ class TensorRtLlm(EngineProtocol):
     def serve_command(self, model: str) -> list[str]:
         return ["trtllm-serve", model]
 
-    def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
+    def log_release(self, observations: "Sequence[Observation]") -> tuple[str, str]:
         first = next((observation for observation in observations if observation.kind == "tr_version"), None)
         return (str(first.values.get("version", "")), f"log line {first.line}") if first is not None else ("", "")
 
-    def failed_deployment(self, case: Case) -> Deployment | None:
+    def failed_deployment(self, case: "Case") -> Deployment | None:
         """What was started, where the text has the command; the peak and the weights as the log prints them."""
         from oomph.doctor.rebuild import started
         from oomph.engines.trtllm.failed import pin_printed

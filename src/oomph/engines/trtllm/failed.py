@@ -1,7 +1,5 @@
 """The deployment of a log, with what the log prints pinned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec.structs import replace

@@ -4,8 +4,6 @@ The temporary pool, and with it the dummy run, is made large by max_batch_size; 
 max_num_tokens for every stage. Both are in the table: which of them helps is planned by `advice/`, never written here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any

@@ -1,7 +1,5 @@
 """What a plan says beside its figures: what was assumed, what no figure has checked, what the engine does quietly."""
 
-from __future__ import annotations
-
 from oomph.engines.trtllm.pool import made_large_by
 from oomph.engines.trtllm.timeline import RankState
 from oomph.ir import Attention, Deployment, Model

@@ -5,8 +5,6 @@ difference between two files and the command line all speak of the same thing. `
 graphs off: the field `cuda_graph_config` with the value "null".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Model and deployment -> Plan, for TensorRT-LLM's PyTorch backend: resolve, weigh, size the pools, walk the stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

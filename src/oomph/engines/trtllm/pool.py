@@ -1,7 +1,5 @@
 """From the measured peak to the KV pools: the budget, its tokens, blocks per window, the context that is served."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`tensorrt_llm.LLM(model=..., kv_cache_config=KvCacheConfig(...), ...)` in Python source to a Deployment, not run."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Flags, GPU and model to the settings that TensorRT-LLM's PyTorch backend ends up with, or its refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The settings that TensorRT-LLM ends up with: what `resolve` returns and everything after it reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """A plan of TensorRT-LLM -> what its schedulers work with, and how long its steps take."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from oomph.engines.trtllm.blocks import Window

@@ -1,7 +1,5 @@
 """What one rank's memory is made of: every term of the ledger, from the settings to bytes."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

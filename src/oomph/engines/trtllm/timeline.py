@@ -4,8 +4,6 @@ TensorRT-LLM starts twice. A first executor on a temporary KV pool runs dummy re
 down, the real pool takes its share of what was left, and a second executor is built beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ What is divided otherwise is taken from a second walk: experts by expert paralle
 whole on every rank under attention data parallelism.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.engines.other_walks import choose_parts, with_experts

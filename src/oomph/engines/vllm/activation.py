@@ -5,8 +5,6 @@ For T tokens every live tensor is T x width elements; a phase is a list of width
 with an empty compile cache, the embedding table that Inductor clones while it tunes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -23,7 +21,7 @@ from oomph.ir import Block, Layer, Linear, Mixer, Model, Term
 from oomph.units import power_of_two, round_up
 
 
-def activation(traits: Traits, batch: Batch) -> Activation:
+def activation(traits: Traits, batch: Batch) -> "Activation":
     """The torch peak above what was allocated when profiling began. A search asks for the same batch often, and only
     latent attention looks at the context."""
     return _activation(traits, batch if traits.is_mla else replace(batch, length=0))

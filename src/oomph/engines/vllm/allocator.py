@@ -6,8 +6,6 @@ rest of a block is split off only where it exceeds 1 MiB and the request is belo
 counts as the whole block. Freed blocks stay cached, so the order of what comes and goes decides the sum.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

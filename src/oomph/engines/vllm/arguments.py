@@ -4,8 +4,6 @@ Written out, not built on argparse: a parser object with 300 options takes longe
 tests hold it against argparse itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

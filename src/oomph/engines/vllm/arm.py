@@ -1,7 +1,5 @@
 """An arm of the search that `fit` makes, as vLLM's flags."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ FIELDS = {
 }
 
 
-def arm_flags(arm: Arm) -> dict[str, Any]:
+def arm_flags(arm: "Arm") -> dict[str, Any]:
     drafts = {"method": "mtp", "num_speculative_tokens": arm.drafts}
     values = {"ep": True, "drafts": drafts, "prefix_off": False}
     return {FIELDS[name]: values.get(name, wish) for name, wish in arm.wishes.items()}

@@ -1,7 +1,5 @@
 """What an attention layer asks of a backend, and which FlashAttention and pages a GPU has for it (fa_utils.py)."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.facts.vllm.attention import AttentionFacts, Backend

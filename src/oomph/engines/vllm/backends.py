@@ -1,7 +1,5 @@
 """Which attention backend a layer gets on a GPU (platforms/cuda.py get_attn_backend_cls)."""
 
-from __future__ import annotations
-
 from oomph.engines.vllm.backend_query import Query, fa4_supported, fa_reads_fp8, fa_version, is_quantized, kernel_blocks
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.attention import Backend

@@ -1,7 +1,5 @@
 """The profiling batch: what vLLM runs once to see how much memory a forward pass takes."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

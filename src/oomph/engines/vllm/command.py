@@ -1,7 +1,5 @@
 """`vllm serve ...` and `python -m vllm.entrypoints.openai.api_server ...` to a Deployment, and back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

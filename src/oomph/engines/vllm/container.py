@@ -1,7 +1,5 @@
 """vLLM's official container image: which command it starts by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.commands.call import image_tag

@@ -1,7 +1,5 @@
 """A vLLM deployment as something to start: its container, its config file, its nodes and what they must have."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

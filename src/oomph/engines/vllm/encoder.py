@@ -1,7 +1,5 @@
 """The multimodal encoder's share of profiling: its own peak, and what it leaves for the passes that follow."""
 
-from __future__ import annotations
-
 import sys
 from math import prod
 

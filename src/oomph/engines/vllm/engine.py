@@ -1,7 +1,5 @@
 """vLLM behind the protocol: where each of its parts is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +73,7 @@ class Vllm(EngineProtocol):
 
         return options_of(self.newest()).status(flag).state != "unknown"
 
-    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+    def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.vllm import command
         from oomph.engines.vllm.arguments import NoSuchFlag
 
@@ -146,7 +144,7 @@ class Vllm(EngineProtocol):
         share, fields = at(version).limits.utilization, options_of(version).fields
         return FitKnobs("max_model_len", "max_num_seqs", "gpu_memory_utilization", share, fields)
 
-    def highest_share(self, gpus: tuple[Device, ...]) -> float:
+    def highest_share(self, gpus: "tuple[Device, ...]") -> float:
         from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY
 
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST

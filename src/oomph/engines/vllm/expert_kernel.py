@@ -4,8 +4,6 @@ vLLM asks its kernels one after the other whether they take the layer (facts/vll
 is put together from the model, the card and the flags.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What a log of vLLM tells of the deployment that failed: something the planner can take."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

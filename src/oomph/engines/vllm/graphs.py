@@ -1,7 +1,5 @@
 """CUDA graphs: how many, what the profiler estimates for them, and the throw-away KV cache it allocates to do so."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.ir import Attention, Experts, Linear, Model, State, Term

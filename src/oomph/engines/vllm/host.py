@@ -1,7 +1,5 @@
 """What vLLM's processes hold of the host's memory on one node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """What a person can change about a vLLM deployment that its host has no memory for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -8,8 +8,6 @@ images. A pass is played as the tensors of its phases: a phase ends before the n
 for the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """One deployment's KV cache: resolved settings and bytes -> blocks, groups, printed figures, admission, refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.engines.vllm.kv_check import KvInput, KvPlan, plan

@@ -1,7 +1,5 @@
 """The block size of a model's caches: platforms/interface.py update_block_size_for_backend (0.21.0)."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ Follows v1/core/kv_cache_utils.py get_kv_cache_configs: group the whole model, p
 stage, fit max_model_len if asked, check every worker, take the smallest block count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -51,7 +49,7 @@ class KvPlan(Struct, frozen=True):
     refusal: Refusal | None = None
     notes: tuple[str, ...] = ()
     log_lines: tuple[str, ...] = ()
-    context: Context | None = None
+    context: "Context | None" = None
     widest_available_bytes: int = 0  # of the stage that bytes_per_block is of
     check_room: int | None = None  # what the check of one request leaves, the null block taken off; negative: short
 

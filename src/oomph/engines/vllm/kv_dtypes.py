@@ -1,7 +1,5 @@
 """Bytes that one token takes in one layer's cache, by --kv-cache-dtype (v1/kv_cache_interface.py page sizes)."""
 
-from __future__ import annotations
-
 from oomph.errors import UnknownCache
 from oomph.units import cdiv
 

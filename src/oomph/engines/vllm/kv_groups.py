@@ -4,8 +4,6 @@ Layers are counted, not listed: a `Layers` is one spec and how many layers of ea
 the layers of a spec out like cards (`layers[i::n]`), so a group's count on a stage follows from the counts alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

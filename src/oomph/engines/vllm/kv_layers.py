@@ -3,8 +3,6 @@
 Follows the layers' get_kv_cache_spec.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 

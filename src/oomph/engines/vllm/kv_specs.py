@@ -1,7 +1,5 @@
 """One layer's cache as vLLM describes it (v1/kv_cache_interface.py): page bytes, and the blocks a request holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Bytes of one recurrent state on one rank (model_executor/layers/mamba/mamba_utils.py)."""
 
-from __future__ import annotations
-
 from oomph.engines.vllm.kv_dtypes import width
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_limits import torch_dtype

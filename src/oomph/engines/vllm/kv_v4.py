@@ -3,8 +3,6 @@
 deepseek_v4_attention.py and deepseek_compressor.py (0.20-0.22), models/deepseek_v4/ (0.22+).
 """
 
-from __future__ import annotations
-
 from oomph.engines.vllm.kv_specs import Refused, Spec
 from oomph.facts.vllm.facts import Facts
 from oomph.ir import Attention, Model

@@ -4,8 +4,6 @@ Each row has the settings from the mildest to the strongest, what they cost, the
 that do not read the flag. Whether a lever helps is planned by `advice/`, never written here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain

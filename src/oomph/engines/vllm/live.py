@@ -7,8 +7,6 @@ until it returns: the attention's output and the residual. Both were read off me
 on an H200 (tests/truth/activation.jsonl).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """What routed experts hold: the workspace that all layers share, and what a kernel allocates beside it."""
 
-from __future__ import annotations
-
 from oomph.engines.vllm.batch import Batch
 from oomph.facts.dtypes import nbytes
 from oomph.ir import Block, Experts, Scheme

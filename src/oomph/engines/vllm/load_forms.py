@@ -1,7 +1,5 @@
 """What building and repacking the places of one kind does: the layers of a model share a few of these forms."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

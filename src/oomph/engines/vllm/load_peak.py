@@ -1,8 +1,6 @@
 """A load played through PyTorch's allocator, allocation by allocation: where it stands, its highest point, and where
 it passes a given number of bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """A load while it is played: the allocator, and every place that is built, or built and sent to the host."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from operator import attrgetter

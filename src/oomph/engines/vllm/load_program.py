@@ -5,8 +5,6 @@ free, or more of those of which there were always some left, it takes the same a
 that are split depends on their addresses and is done anew.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

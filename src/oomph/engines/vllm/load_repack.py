@@ -1,7 +1,5 @@
 """The second half of a load: every place is repacked, as its kernels want it, one after the other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -27,7 +25,7 @@ class _Repacked(Struct, frozen=True):
     before: FreeSizes
     after: FreeSizes
 
-    def does_as(self, other: _Repacked | None) -> bool:
+    def does_as(self, other: "_Repacked | None") -> bool:
         if other is None or self.delta != other.delta or self.peaks != other.peaks:
             return False
         # the same blocks more and fewer: what one has after it and the other before it, the other way round

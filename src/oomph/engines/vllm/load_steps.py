@@ -1,7 +1,5 @@
 """What one module goes through between its creation and the end of the load, by the settings of a deployment."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -36,7 +34,7 @@ class Setting(Struct, frozen=True):
     expandable: bool = False
     before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
     mla_workspace: int = 0
-    buffers: Buffers = ()  # what modules register beside their parameters
+    buffers: "Buffers" = ()  # what modules register beside their parameters
     lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
     offload: Offload = Offload()
     online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights quantised while loading (facts/vllm/weights.py)

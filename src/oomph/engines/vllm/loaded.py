@@ -1,7 +1,5 @@
 """Weights of one rank: what the layers create, what stays after loading, and the highest point on the way."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """LoRA slots: two stacked matrices beside every linear layer, `max_loras` adapters of `max_lora_rank` (lora/layers)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from oomph.engines.vllm.plain_flags import Lora

@@ -1,7 +1,5 @@
 """Quantisation while loading: --quantization fp8 or bitsandbytes on a checkpoint that is not quantised."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Flags that vLLM takes as they are, typed: what a plan reads of the command line once the settings are resolved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Model and deployment -> Plan, for vLLM: resolve, weigh, profile, size the KV cache, walk the stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

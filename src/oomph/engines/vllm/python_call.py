@@ -1,7 +1,5 @@
 """`LLM(model=..., ...)` in Python source to a Deployment. The source is read as a syntax tree and never run."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A checkpoint's quantisation as one release reads it: the Model that the rest of a plan works with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 

@@ -1,7 +1,5 @@
 """Why a vLLM plan dies where it does: the largest thing in the way, with its figures."""
 
-from __future__ import annotations
-
 from oomph.ir import Linear, Model, Plan, RankPlan
 from oomph.ir.roles import role_words
 from oomph.units import gib, human

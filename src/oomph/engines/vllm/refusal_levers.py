@@ -3,8 +3,6 @@
 The refusal is read as a user reads it: its words name the setting that is wrong, and what it may be.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -7,8 +7,6 @@ Besides the Model's own fields these params are read, where a config.json has th
 `kv_cache_dtype_from` = "config" where only config.json's own quantization_config asks for a KV dtype.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """What the choice of an attention backend and a layer's cache dtype follow from: flags, checkpoint, modalities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

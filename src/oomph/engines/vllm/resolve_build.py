@@ -1,7 +1,5 @@
 """What the model's own constructors refuse, before any cache is asked for."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from oomph.engines.vllm.kv_dtypes import TURBOQUANT

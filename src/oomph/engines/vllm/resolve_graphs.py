@@ -1,7 +1,5 @@
 """CUDA graph mode and capture sizes (config/vllm.py _set_cudagraph_sizes, OPTIMIZATION_LEVEL_TO_CONFIG)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ model_executor/kernels/linear/__init__.py:478 (0.21.0) asks the CUDA kernels in 
 can_implement); a packed layer that none takes is refused with every kernel's reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Context length, batch limits, dtype and quantisation, as engine/arg_utils.py and config/model.py resolve them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """How vLLM runs a model: speculation, state cache mode, model runner, async scheduling, hybrid manager."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

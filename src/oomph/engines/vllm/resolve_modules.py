@@ -1,7 +1,5 @@
 """What the constructors of the layers refuse."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from oomph.engines.vllm.expert_kernel import ExpertSetting, kernel_refusal

@@ -1,7 +1,5 @@
 """--runner pooling and --convert: a generative model that is served for its hidden states."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any

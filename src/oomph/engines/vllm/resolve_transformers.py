@@ -1,7 +1,5 @@
 """--model-impl transformers: a model that transformers' own code builds, with vLLM's layers put in place of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any

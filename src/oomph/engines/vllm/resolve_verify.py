@@ -1,7 +1,5 @@
 """Flags that vLLM's config classes refuse, in its own words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

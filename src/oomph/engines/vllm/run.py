@@ -1,7 +1,5 @@
 """One deployment on its way through a plan: the context that every step of it gets."""
 
-from __future__ import annotations
-
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -33,7 +31,7 @@ class Alike:
 
     __slots__ = ("deployment", "run", "settings", "text")
 
-    def __init__(self, run: Run, deployment: Deployment, settings: Resolved | None = None) -> None:
+    def __init__(self, run: "Run", deployment: Deployment, settings: Resolved | None = None) -> None:
         self.run, self.deployment, self.settings = run, deployment, settings
         self.text = msgspec.msgpack.encode(deployment)
 

@@ -1,8 +1,6 @@
 """How high --gpu-memory-utilization may go for one deployment on its cards, so that warm-up and serving still fit: the
 one figure that advice, fit, gpus and the rules of the doctor use."""
 
-from __future__ import annotations
-
 from math import floor
 
 from oomph.engines.protocol import SafeShare

@@ -5,8 +5,6 @@ of its own, so that many short prompts need more than one long one. Counted in t
 the allocator's peak under load to 0.3 % in seven loads on an H200 (tests/engines/vllm/test_scan.py).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from oomph.engines.vllm.batch import Batch

@@ -6,8 +6,6 @@ every pass stays reserved until the driver refuses an allocation; only then is i
 The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-served.jsonl).
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """From resolved settings to what decides the created weights."""
 
-from __future__ import annotations
-
 from oomph.engines.vllm.expert_kernel import expert_setting
 from oomph.engines.vllm.run import Rank, Run
 from oomph.engines.vllm.shard import Layout

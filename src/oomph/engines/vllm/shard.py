@@ -1,7 +1,5 @@
 """How a tensor- and pipeline-parallel group divides a model, as vLLM's layers do (model_executor/layers/linear.py)."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.errors import CannotPlan

@@ -1,7 +1,5 @@
 """A vLLM command to its plan: what is checked before anything is planned, and the models that are loaded for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import prod
 

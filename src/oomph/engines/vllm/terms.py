@@ -1,7 +1,5 @@
 """What one rank's memory is made of: every term of the ledger, from the resolved settings to bytes."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

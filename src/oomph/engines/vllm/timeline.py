@@ -1,7 +1,5 @@
 """One rank's start-up, stage by stage: what is resident, what is the peak, where it dies and with which words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

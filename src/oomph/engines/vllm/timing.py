@@ -1,7 +1,5 @@
 """How long vLLM's steps take: the time model of `oomph simulate`."""
 
-from __future__ import annotations
-
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Model, Plan

@@ -1,7 +1,5 @@
 """What vLLM's settings and caches ask of a Model, each computed once per model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 

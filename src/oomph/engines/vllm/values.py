@@ -1,7 +1,5 @@
 """One flag's words to its value and back, with vLLM's own rules and refusals (vllm/engine/arg_utils.py)."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

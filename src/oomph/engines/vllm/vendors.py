@@ -1,7 +1,5 @@
 """The terms of a rank on a card that is not NVIDIA's: as planned for one, with what posted starts show on top."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

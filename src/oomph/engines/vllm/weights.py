@@ -3,8 +3,6 @@
 `created()` is the model as constructed (`torch.empty` of every parameter and buffer) before a byte is loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct

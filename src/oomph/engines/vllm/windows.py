@@ -1,7 +1,5 @@
 """--disable-sliding-window: the model without its windows, and no longer than one of them."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Layer, Mixer, Model

@@ -4,8 +4,6 @@ src/models/<architecture>.cpp, load_arch_hparams (b11739). What the file does sa
 in sources/gguf_model.py. An architecture without a row has its weights told and its cache refused.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """What changes with a llama.cpp build (b9642, b11739, ...): one row per change, and where flags are gone."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import Struct

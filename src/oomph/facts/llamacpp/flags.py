@@ -3,8 +3,6 @@
 common/arg.cpp (b11739). Old spellings stay: people paste old commands.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ Measured values from memory breakdowns that users posted: RTX 4090 451 to 456 Mi
 Blackwell 749 MiB (llama.cpp 27953). Ollama's constant for the same is 457 MiB. The pool grows while serving.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.units import MIB

@@ -4,8 +4,6 @@ A row of MIXTURES is a quantisation by its name in file names. Its rules answer 
 is no rule the base type holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, Literal
 

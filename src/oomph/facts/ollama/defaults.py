@@ -1,7 +1,5 @@
 """What Ollama passes to the llama-server inside it, 0.30 and later (llm/, server/sched.go, envconfig at 0.33.0-rc2)."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.units import GIB, MIB

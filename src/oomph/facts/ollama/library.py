@@ -3,8 +3,6 @@
 The pages of ollama.com/library as of November 2026; only models whose shapes the catalogue has.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 LATEST: Final[dict[str, str]] = {

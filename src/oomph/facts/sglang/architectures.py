@@ -4,8 +4,6 @@ Origins: `configs/model_config.py` (multimodal, sliding window, sparse attention
 `server_args.py` (recurrent states). The lists were read out of every release's source.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Dated, Facts, changes, since
 
 

@@ -4,8 +4,6 @@ Origins: `arg_groups/model_override_base.py` get_default_attn_backend, `arg_grou
 `arg_groups/overrides.py` (0.5.23); `server_args.py` (to 0.5.18).
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, Span, changes, rows, since
 
 

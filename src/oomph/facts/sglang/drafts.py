@@ -4,8 +4,6 @@ Origins: `server_args.py` _handle_speculative_decoding and auto_choose_speculati
 `arg_groups/speculative_hook.py` (0.5.14 on), `managers/scheduler.py` init_memory_pools (0.5.14).
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, since
 
 Choice = tuple[int, int, int]  # speculative_num_steps, speculative_eagle_topk, speculative_num_draft_tokens

@@ -1,7 +1,5 @@
 """What one SGLang release does: `at(version)` is the only function that sees a version; all others get its facts."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from oomph.facts import changes

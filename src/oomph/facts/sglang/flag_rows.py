@@ -5,8 +5,6 @@ underscores); `>=` and `<` are the releases that have the field, or the name. Re
 the annotated fields of every release.
 """
 
-from __future__ import annotations
-
 ROWS: dict[str, str] = {
     "human": """
         context_length cuda_graph_prefill_max_context=cuda-graph-prefill-max-context,context-bucket>=0.5.21

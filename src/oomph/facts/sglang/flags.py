@@ -1,7 +1,5 @@
 """SGLang's flags by release: what a name on the command line means, and what a field is called there."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Literal

@@ -5,8 +5,6 @@ _disable_tc_piecewise_cudagraph_if_incompatible and _disable_breakable_cudagraph
 `arg_groups/cuda_graph_hook.py` since 0.5.19).
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, Span, changes, rows, since
 from oomph.facts.sglang.architectures import evolving
 

@@ -4,8 +4,6 @@ Origins: `server_args.py` `_handle_gpu_memory_settings` (0.5.7 to 0.5.18), `arg_
 Sizes are MiB, as there.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ The figures are what start-ups that strangers posted print, to 0.01 GiB, between
 weight begin", "Memory pool end" and "Capture ... end"; graphs were measured on an H200 (tests/truth/h200-sglang.jsonl).
 """
 
-from __future__ import annotations
-
 from oomph.facts.vllm.outside import NON_TORCH_BEFORE_LOAD, context_bytes
 from oomph.units import GIB, MIB
 

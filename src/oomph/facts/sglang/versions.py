@@ -1,7 +1,5 @@
 """SGLang's releases in order, and which of them stands for a version that people write."""
 
-from __future__ import annotations
-
 import re
 
 from oomph.errors import CommandError

@@ -4,8 +4,6 @@ Origins: `models/*.py`, `layers/rotary_embedding/`, `layers/quantization/*.py` o
 classes list when they are built without a GPU.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, parse_release, table
 from oomph.facts.sglang.architectures import evolving
 from oomph.facts.vllm.create_experts import EXPERTS, Shape

@@ -1,7 +1,5 @@
 """What one TensorRT-LLM release does: `at(version)` is the only function that sees a version."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from oomph.facts import changes

@@ -4,8 +4,6 @@ A field is named as `TorchLlmArgs` (llmapi/llm_args.py) names it; one inside a n
 it: `kv_cache_config.dtype`. The same names serve the command line, the YAML file and `LLM(...)`.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ interval, and the screen says that it is one. "outside torch" of a log holds the
 off. A DGX Spark's figure holds the page cache and says nothing about this.
 """
 
-from __future__ import annotations
-
 from oomph.units import GIB, MIB
 
 Interval = tuple[int, int, int]  # low, expected, high

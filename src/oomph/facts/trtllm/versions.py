@@ -5,8 +5,6 @@ fourth is the number of the candidate, and `FINAL` is the finished release that 
 (1, 2, 0, 6), 1.2.0 is (1, 2, 0, FINAL). `dated("1.2.0rc7")` writes such a release for facts/changes.py.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.errors import CommandError

@@ -4,8 +4,6 @@ Origins: `_torch/modules/linear.py`, `embedding.py`, `attention.py`, `fused_moe/
 quantised layers are the checkpoint's own, as in vLLM's table; output heads and embeddings are never quantised here.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import changes, names, parse_release, table
 from oomph.facts.vllm.create_experts import EXPERTS
 from oomph.facts.vllm.create_linear import LINEAR

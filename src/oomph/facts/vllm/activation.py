@@ -6,8 +6,6 @@ and from memory traces of start-ups on an H200 (tests/truth/activation.jsonl nam
 listed gets the default, which most classes share.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -3,8 +3,6 @@
 A name that sources/arch has no family for is refused with a sentence; `make accuracy` prints how many are planned.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import names
 
 RELEASE = "0.32.0"

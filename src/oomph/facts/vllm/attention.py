@@ -4,8 +4,6 @@ From v1/attention/backends/*.py and platforms/cuda.py `_get_backend_priorities`.
 platforms/cuda.py alone, whatever backend was chosen later.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

@@ -3,8 +3,6 @@
 From model_executor/models/config.py, platforms/*.py and the layers' get_kv_cache_spec.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, changes, names, since, until

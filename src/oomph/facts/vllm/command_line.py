@@ -1,7 +1,5 @@
 """How a release reads a command line where it is not plain argparse."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, changes, since, until

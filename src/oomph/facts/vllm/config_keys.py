@@ -4,8 +4,6 @@ Words carry their releases as in flag_rows.py. Up to 0.15 an unknown key was dro
 --compilation-config up to 0.11); since then the engine stops at it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KEYS_REFUSED_SINCE = {"compilation_config": "0.12.0"}  # the others since 0.16.0

@@ -4,8 +4,6 @@ Each row gives (parameter, bytes) pairs, in the order of `create_weights()`. Fil
 model_executor/layers/quantization/* of 0.21.0; 0.32.0 has the same shapes unless a row says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import gcd
 

@@ -6,8 +6,6 @@ byte width of the model's dtype. Files are model_executor/layers/quantization/* 
 unless a row says otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from oomph.facts.changes import Dated, changes

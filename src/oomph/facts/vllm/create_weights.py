@@ -3,8 +3,6 @@
 The rows are in create_linear.py and create_experts.py; here is what one release makes of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.errors import CannotPlan

@@ -5,8 +5,6 @@ patches), Gemma 3 (131,072), Mistral Small 3.2 (24,200) and Llama 4 (29,427). A 
 default, and an interval of half to twice.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 

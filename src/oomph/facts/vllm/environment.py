@@ -1,7 +1,5 @@
 """The VLLM_* variables that move GPU memory, with what each release takes and assumes (vllm/envs.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal

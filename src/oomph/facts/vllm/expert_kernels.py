@@ -5,8 +5,6 @@ of a family that takes the layer is the kernel. What a kernel does to the weight
 facts/vllm/repack_moe.py, facts/vllm/create_experts.py.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """One layer's experts as the steps of repacking see them (facts/vllm/repack_moe.py, repack_mxfp4.py)."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.ir import Scheme

@@ -5,8 +5,6 @@ The names are those of the wheels, listed in four of them between 0.8.5 and 0.32
 of doctor/meanings.py.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from oomph.ir import StageName

@@ -4,8 +4,6 @@ Each group is one class or one place of `EngineArgs.create_engine_config`: the g
 its configs. A text is vLLM's own; {words} are the values of flags, or of `FlagSet`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 `tests/facts/test_vllm_flag_effects.py` fails for a flag of any release that is neither read nor here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from oomph.facts.flag_effects import Effects

@@ -10,8 +10,6 @@ words), append (may be repeated), maybe (the value may be left out), ids (a,b,c)
 level (0 to 3).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -49,7 +47,7 @@ class Flag(Range, frozen=True):
     nullable: bool = False  # "None" and "" mean None
     group: Literal["engine", "frontend"] = "engine"
 
-    def at(self, version: str) -> Flag:
+    def at(self, version: str) -> "Flag":
         """The row with the default of one release."""
         return replace(self, default=self.default.at(parse(version))) if isinstance(self.default, Dated) else self
 

@@ -6,8 +6,6 @@ A word holds for the releases of its range, as in `flag_rows`. Read from the whe
 `tool_parsers` and `reasoning` register, which vLLM lists in alphabetical order.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Dated, Facts, Release, Span
 from oomph.facts.vllm.flag_rows import words
 

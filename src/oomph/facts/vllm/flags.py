@@ -1,7 +1,5 @@
 """Which flags a vLLM release has, and what to say of one that it does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """Which architectures and quantisation methods a release knows, and its words for those it does not."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ Each fact is one decision of v1/core/kv_cache_utils.py or v1/kv_cache_interface.
 release of a value.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ model_executor/kernels/linear/__init__.py: _LINEAR_BACKEND_KERNEL_MAP, the _POSS
 kernel's is_supported.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Dated, Facts, changes, since
 
 Gpus = tuple[int, int]  # compute capabilities, from and to (exclusive)

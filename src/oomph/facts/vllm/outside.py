@@ -5,8 +5,6 @@ An H200 was measured (tests/truth/h200.jsonl); for the other cards these are the
 strangers printed (tests/truth/field-plans.jsonl), which round to 0.01 GiB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

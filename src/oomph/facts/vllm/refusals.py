@@ -1,7 +1,5 @@
 """What vLLM says when it refuses flags, by release."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, table
 
 

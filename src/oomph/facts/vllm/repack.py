@@ -5,8 +5,6 @@ are those of facts/vllm/create_weights.py; what is not dropped stays. Tensors of
 since each takes 512. Files are model_executor/layers/quantization/* and model_executor/kernels/linear/* of 0.21.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ A step may have a third number: so many tensors of that size under one name (one
 Files are model_executor/layers/fused_moe/oracle/* and model_executor/layers/quantization/* of 0.21.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from oomph.facts.changes import Dated, changes

@@ -1,7 +1,5 @@
 """What happens to MXFP4 experts on the GPU once they are loaded; steps as in facts/vllm/repack.py."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import changes
 from oomph.facts.vllm.expert_kernels import MXFP4_TRTLLM, MXFP4_TRTLLM_8, TRITON
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, drop, marlin_values

@@ -3,8 +3,6 @@
 From engine/arg_utils.py and config/*.py, release by release.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

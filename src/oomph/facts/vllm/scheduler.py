@@ -1,8 +1,6 @@
 """What vLLM's scheduler does differently from release to release. Read in v1/core/sched/scheduler.py,
 kv_cache_manager.py, single_type_kv_cache_manager.py and block_pool.py of each release."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, changes, since, until

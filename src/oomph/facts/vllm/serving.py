@@ -4,8 +4,6 @@ Read from the releases 0.19.0 to 0.32.0; the figures were checked on allocator t
 (tests/truth/h200-served.jsonl). What holds for 0.27.0 and later follows from their source and was not measured.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, changes, since

@@ -3,8 +3,6 @@
 A family names the habit on the part it concerns (`Part.only`, `Param.only`); a part without a name is always built.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from oomph.facts.changes import Facts, Span, changes, names, rows

@@ -5,8 +5,6 @@ Pro cards. The same model, release and attention took 0.83 and 3.43 GiB for acti
 first start found torch.compile's cache filled ("Compiling a graph ... takes 1.22 s"), the second compiled (12.7 s).
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from oomph.facts.changes import Facts, changes

@@ -1,7 +1,5 @@
 """vLLM's releases in order, and how strangers write them. What a release does is in facts.py."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

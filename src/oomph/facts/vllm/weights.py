@@ -1,7 +1,5 @@
 """What changed over the releases in how vLLM builds a model."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, Span, changes, members, names, rows, since, until

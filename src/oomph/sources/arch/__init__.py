@@ -1,8 +1,6 @@
 """The families: which file builds which architecture. A new family is one file, or a function in the file of its kin,
 and one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Ling and Ring (Bailing MoE, first and second generation). vLLM: models/bailing_moe.py."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Layer, Linear, Module, Param, Part, Routing

@@ -4,8 +4,6 @@ A family file is one function `build(b: Builder) -> Skeleton`. It lists the modu
 the network creates them, and each layer's cache geometry. Names are the checkpoint's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence, Set
 from typing import Literal
 
@@ -82,7 +80,7 @@ class Builder:
     def architecture(self) -> str:
         return next((a for a in self.config.items("architectures") if isinstance(a, str)), "")
 
-    def site(self, prefix: str) -> Site:
+    def site(self, prefix: str) -> "Site":
         return Site(self, prefix)
 
     def block(self, modules: Sequence[Module]) -> Block:
@@ -128,7 +126,7 @@ class Builder:
         return next((c for c in candidates if self.stores(f"{c}.", c == listed)), listed)
 
     def layer_like(
-        self, kind: object, index: int, prefix: str, mixers: Sequence[Mixer], modules: Callable[[Site], list[Module]]
+        self, kind: object, index: int, prefix: str, mixers: Sequence[Mixer], modules: "Callable[[Site], list[Module]]"
     ) -> Layer:
         """A layer whose modules follow from its kind and its quantisation: they are listed where no layer of the kind
         before it is quantised in the same way."""

@@ -3,8 +3,6 @@
 vLLM: models/gpt_bigcode.py (until 0.24.0; transformers' own code since), mpt.py (until 0.28.0).
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Linear, Module, Param, Part, Vocab

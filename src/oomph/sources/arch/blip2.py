@@ -1,7 +1,5 @@
 """BLIP-2: a vision transformer, a query transformer of plain layers, and an OPT. vLLM: models/blip2.py, blip.py."""
 
-from __future__ import annotations
-
 from oomph.errors import UnknownCache
 from oomph.ir import Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton

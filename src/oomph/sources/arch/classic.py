@@ -4,8 +4,6 @@ vLLM: models/gpt2.py, opt.py, gpt_j.py, gpt_neox.py, falcon.py, bloom.py, chatgl
 built on every stage.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Block, Layer, Module, Param, Vocab

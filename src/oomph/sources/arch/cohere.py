@@ -3,8 +3,6 @@
 Behind it: Command A Vision.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Modality, Module, Routing, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside

@@ -3,8 +3,6 @@
 The families of llama.py are a row each; others bring their own MLP (experts) or towers and take attention from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal

@@ -6,8 +6,6 @@ vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 Behind it: DeepSeek-OCR.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Layer, Linear, Modality, Module, Param, Tower

@@ -3,8 +3,6 @@
 vLLM: models/deepseek_v4.py and layers/deepseek_v4_attention.py (0.20 and 0.21), models/deepseek_v4/ (0.22 and later).
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -7,8 +7,6 @@ ernie45.py, hunyuan_v1.py, glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, ar
 baichuan.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec.structs import replace

@@ -4,8 +4,6 @@ vLLM: models/llama_eagle3.py, qwen3_dflash.py. An embedding (or DFlash's output 
 is the target's.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Module, Param, Role, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_layers, dims, fill, windows

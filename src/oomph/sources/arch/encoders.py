@@ -3,8 +3,6 @@
 Behind them: CLIP as an embedding model.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Block, Modality, Module, Param, Part, Rope, Tower, Vocab

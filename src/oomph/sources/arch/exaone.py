@@ -3,8 +3,6 @@
 Behind it: EXAONE 4.5.
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Attention, Layer, Module, Rope
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing

@@ -3,8 +3,6 @@
 vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -5,8 +5,6 @@ vLLM: models/gemma3n.py, gemma3n_mm.py.
 Behind it: its encoders.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec.structs import replace

@@ -6,8 +6,6 @@ V: the keys serve as values, yet vLLM creates the V rows. Layers that share a ca
 Behind it: Gemma 4's assistants.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -1,8 +1,6 @@
 """Gemma 4's vision and audio encoders: transformers' own classes inside vLLM (gemma4_mm.py: AutoModel.from_config), so
 every rank holds all of them and nothing is fused. Before 0.23.0 nothing of them was quantised."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec.structs import replace

@@ -5,8 +5,6 @@ vLLM: models/glm4_moe.py, glm4_moe_mtp.py.
 Behind it: GLM-4.1V and 4.5V, GLM-OCR.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Layer, Linear, Modality, Module, Param, Part, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import nextn_modules, routed_mlp

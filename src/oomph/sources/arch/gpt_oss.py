@@ -3,8 +3,6 @@
 vLLM: models/gpt_oss.py.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Module, Param
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root

@@ -5,8 +5,6 @@ vLLM: models/granitemoe.py, granitemoeshared.py, granitemoehybrid.py.
 Behind it: Granite with windows, Granite Speech.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

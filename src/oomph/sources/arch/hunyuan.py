@@ -5,8 +5,6 @@ vLLM: models/hy_v3.py (0.32.0).
 Behind it: Hunyuan 4.
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Indexer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton

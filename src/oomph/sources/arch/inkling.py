@@ -3,8 +3,6 @@
 vLLM: models/inkling/nvidia/ (0.32.0).
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Attention, ConvWindow, Linear, Module, Param, Part, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton

@@ -5,8 +5,6 @@ vLLM: models/internvl.py, intern_vit.py.
 Behind it: InternVL as Transformers writes it.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import tied_outside

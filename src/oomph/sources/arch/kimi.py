@@ -3,8 +3,6 @@
 vLLM: models/kimi_vl.py, moonvit.py; kimi_k25.py, kimi_k25_vit.py.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.deepseek import language_model

@@ -4,8 +4,6 @@ vLLM: models/kimi_linear.py and layers/kda.py (to 0.26), models/kimi_k3/ (0.27 a
 residual attention, a latent space for the routed experts and a vision tower.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -3,8 +3,6 @@
 vLLM: models/laguna.py.
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Attention, Module, Param, Role, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of

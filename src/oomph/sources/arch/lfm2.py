@@ -3,8 +3,6 @@
 Behind it: LFM2-VL, and Cosmos3 Edge with the same encoder.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -3,8 +3,6 @@
 vLLM: models/llama.py, mistral.py, qwen2.py, qwen3.py, phi3.py, commandr.py.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Linear, Module, Param
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import Names, Style, decoder_layers, decoder_root, dims, fill

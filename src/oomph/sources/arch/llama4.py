@@ -3,8 +3,6 @@
 vLLM: models/llama4.py, mllama4.py.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.errors import ConfigError

@@ -5,8 +5,6 @@ vLLM: models/llava.py, llava_next.py, llava_onevision.py, clip.py, siglip.py.
 Behind it: Idefics3 and SmolVLM, Phi-3 vision, Aria.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

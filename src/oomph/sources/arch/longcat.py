@@ -3,8 +3,6 @@
 vLLM: models/longcat_flash.py.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Linear, Module, Part, Routing
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_root

@@ -4,8 +4,6 @@ vLLM: layers/mamba/mamba_mixer.py, mamba_mixer2.py. The checkpoint has one in_pr
 what they produce, so that each rank gets its heads and, where there is one group, all of that group.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 from msgspec.structs import replace
 

@@ -3,8 +3,6 @@
 Behind it: Bamba, Falcon-H1 and Jamba, which have attention too.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Linear, Mixer, Module, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mamba import Mamba1, Mamba2, granite_mamba2, mamba1_modules, mamba2_modules, mamba2_parts

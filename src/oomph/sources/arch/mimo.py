@@ -3,8 +3,6 @@
 vLLM: models/mimo.py, mimo_mtp.py, mimo_v2.py.
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Attention, Layer, Module, Param
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing

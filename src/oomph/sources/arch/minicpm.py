@@ -5,8 +5,6 @@ vLLM: models/minicpm3.py, minicpm.py.
 Behind it: MiniCPM-V.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import UnknownCache

@@ -3,8 +3,6 @@
 Behind it: MiniMax-Text-01 and M1, MiniMax-M3.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -3,8 +3,6 @@
 vLLM: models/deepseek_v2.py (DeepseekV2MLAAttention, Indexer, DeepseekV2MoE).
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Indexer, Linear, Module, Param, Part, Rope, Routing, Vocab

@@ -3,8 +3,6 @@
 vLLM: models/mixtral.py, qwen2_moe.py, qwen3_moe.py.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from oomph.ir import Linear, Module, Routing

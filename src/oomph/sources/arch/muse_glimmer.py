@@ -3,8 +3,6 @@
 vLLM: models/muse_glimmer.py (0.32.0).
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root, layer_kinds

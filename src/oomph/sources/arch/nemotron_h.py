@@ -3,8 +3,6 @@
 vLLM: models/nemotron_h.py, nemotron_h_mtp.py. Nemotron 3 Super and Ultra route in a narrower latent space.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

@@ -5,8 +5,6 @@ vLLM: models/qwen3_omni_moe_thinker.py.
 Behind it: Qwen3-ASR, Qwen2.5-Omni.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside

@@ -1,7 +1,5 @@
 """PaddleOCR-VL: a SigLIP with rotary positions, a projector and an Ernie 4.5. vLLM: models/paddleocr_vl.py."""
 
-from __future__ import annotations
-
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill

@@ -5,8 +5,6 @@ vLLM: models/mistral3.py, pixtral.py (PixtralHFVisionModel).
 Behind it: Pixtral as Mistral's own files describe it.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill, tied_outside

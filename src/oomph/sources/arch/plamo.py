@@ -3,8 +3,6 @@
 Behind it: PLaMo 3.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Mixer, Module, Param, Rope, State

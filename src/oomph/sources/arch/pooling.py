@@ -3,8 +3,6 @@
 vLLM: models/bert.py, roberta.py; adapters.py (as_embedding_model, as_seq_cls_model).
 """
 
-from __future__ import annotations
-
 from oomph.ir import Attention, Block, Layer, Module, Param, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill

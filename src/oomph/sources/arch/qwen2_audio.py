@@ -3,8 +3,6 @@
 Behind it: Audio Flamingo 3, GLM-ASR.
 """
 
-from __future__ import annotations
-
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside

@@ -3,8 +3,6 @@
 vLLM: models/qwen3_next.py, qwen3_5.py, qwen3_next_mtp.py, qwen3_5_mtp.py, layers/mamba/gdn_linear_attn.py.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec.structs import replace

@@ -5,8 +5,6 @@ vLLM: qwen2_vl.py Qwen2VisionTransformer, qwen2_5_vl.py Qwen2_5_VisionTransforme
 Behind them: the models that have them before a Qwen decoder.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Rotary tables, and the context length that a config derives from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decoders with experts that are no row of sparse.py: DBRX, Grok, dots.llm1, AfMoE, Mellum 2."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Linear, Module, Param, Part, Rope, Routing

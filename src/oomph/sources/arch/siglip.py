@@ -1,7 +1,5 @@
 """The SigLIP vision encoder (vLLM: models/siglip.py), as Gemma 3 and PaliGemma carry it."""
 
-from __future__ import annotations
-
 from oomph.ir import Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config

@@ -3,8 +3,6 @@
 vLLM: models/olmoe.py, flex_olmo.py, phimoe.py, ernie45_moe.py, hunyuan_v1.py.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

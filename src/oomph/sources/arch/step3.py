@@ -5,8 +5,6 @@ vLLM: models/step3_text.py.
 Behind it: Step 3.5, Step 3.7.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

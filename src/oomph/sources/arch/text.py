@@ -1,7 +1,5 @@
 """The language model inside a multimodal one, by the architecture or the model_type that its own config names."""
 
-from __future__ import annotations
-
 from oomph.errors import UnknownCache
 from oomph.ir import Block, Layer
 from oomph.sources.arch.base import Builder

@@ -1,7 +1,5 @@
 """Decoders that are no row of dense.py: DeciLM, TeleChat 2, HRM-Text, OLMo Hybrid."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from oomph.errors import ConfigError

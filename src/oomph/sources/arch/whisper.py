@@ -3,8 +3,6 @@
 Behind it: Voxtral.
 """
 
-from __future__ import annotations
-
 from oomph.errors import ConfigError
 from oomph.ir import Attention, Modality, Module, Param, Role, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton

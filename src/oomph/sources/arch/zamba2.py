@@ -3,8 +3,6 @@
 vLLM: models/zamba2.py. The shared blocks are in the root: they are built once, however many layers use them.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError

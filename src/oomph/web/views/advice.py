@@ -1,7 +1,5 @@
 """What would help, each change planned, as buttons that apply; and what would not, with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.ir import Advice, Judged, Outcome, Plan

@@ -1,7 +1,5 @@
 """The memory of each GPU as a bar to scale: at the peak that kills the start, or when the server is ready."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.ir import Plan, RankPlan, Stage

@@ -1,7 +1,5 @@
 """Which GPUs, and how many, serve a model; and without a model, the GPUs that are known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.ir import Device

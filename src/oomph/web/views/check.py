@@ -1,7 +1,5 @@
 """The deployments of some files: one line each, then the plan of each."""
 
-from __future__ import annotations
-
 from oomph.check import Check, Item, Outcome
 from oomph.report.check_text import WORDS, details, summary
 from oomph.web.markup import Html, el

@@ -1,7 +1,5 @@
 """The same model on the engines, side by side, each planned at its best."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from oomph.compare import Comparison, Row

@@ -1,7 +1,5 @@
 """Two plans side by side: what moves, and for an upgrade, which release moved it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from oomph.diff import Change, Diff

@@ -1,7 +1,5 @@
 """An explanation as people see it: what happened, where, why, what fixes it, and the lines of the log that say so."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.doctor.explanation import Explanation

@@ -1,7 +1,5 @@
 """The best way to serve a model on these GPUs: the pick, the front as a picture, and why the rest is not there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.commands import to_shell

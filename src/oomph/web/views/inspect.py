@@ -1,7 +1,5 @@
 """A checkpoint as people see it: its bytes by part and dtype as a treemap, what is not quantised, its layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

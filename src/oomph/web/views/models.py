@@ -1,7 +1,5 @@
 """What should I run? The models that run well on these GPUs: quality against speed, and a line for each."""
 
-from __future__ import annotations
-
 from oomph.engines.registry import engine_named
 from oomph.report.models_text import basis
 from oomph.report.plan_lines import gpus_line

@@ -1,7 +1,5 @@
 """A plan as people see it: the verdict with its margin, the memory, the start-up, why, what to do, the basis."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The runs of a log in one file: each explained, one below the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from oomph.doctor.runs import Run

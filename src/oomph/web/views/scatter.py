@@ -1,7 +1,5 @@
 """Points over two axes, each a button that loads its command; a script adds the hover."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

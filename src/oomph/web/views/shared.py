@@ -1,7 +1,5 @@
 """What several views are made of: tables, tiles, commands, sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage

@@ -1,7 +1,5 @@
 """A load of requests on a plan: what holds, what breaks, and the charts that a script draws from the data in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any

@@ -1,7 +1,5 @@
 """Every change that moves memory, made alone and planned: a table that sorts, with a button on each row."""
 
-from __future__ import annotations
-
 from oomph.advice.what_if import Row, WhatIf
 from oomph.ir import STAGE_WORDS
 from oomph.web.markup import Html, el

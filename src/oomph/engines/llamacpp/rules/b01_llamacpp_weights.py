@@ -16,8 +16,6 @@ What does not: -c: the context comes later.
 Evidence: llama.cpp ggml-cuda.cu alloc_buffer; issue 20431.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.meanings import TROUBLES

@@ -18,8 +18,6 @@ What does not: a higher -ngl.
 Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.ir.log_kinds import LogKind

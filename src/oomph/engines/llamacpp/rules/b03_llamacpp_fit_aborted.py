@@ -15,8 +15,6 @@ What does not: --fit on: it is on already. -ngl 99 "to be safe".
 Evidence: llama.cpp common_fit_params; issue 19437.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 

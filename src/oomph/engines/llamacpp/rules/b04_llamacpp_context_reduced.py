@@ -16,8 +16,6 @@ What does not: -c 0 in the hope of more: it means the whole trained length, and 
 Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.ir.log_kinds import LogKind
 

@@ -16,8 +16,6 @@ What does not: a lower -ngl or num_gpu: it moves more into the memory that is sh
 Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.context_llamacpp import context_of, shorter

@@ -16,8 +16,6 @@ What does not: reloading; another runtime.
 Evidence: LM Studio's bug tracker 1202, 1471.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib
 

@@ -18,8 +18,6 @@ What does not: a smaller -b or -ub (the retries do just that), fewer layers on t
 Evidence: llama.cpp tools/server/server-context.cpp (update_slots), src/llama-context.cpp (decode); issues 6603, 4185.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 
 

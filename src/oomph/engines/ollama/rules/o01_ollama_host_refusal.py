@@ -13,8 +13,6 @@ What does not: num_gpu 0, which moves everything into RAM.
 Evidence: ollama server/sched (0.29); issue 8734.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
 from oomph.units import gib
 

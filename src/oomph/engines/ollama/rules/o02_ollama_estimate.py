@@ -15,8 +15,6 @@ What does not: waiting for an OOM as a sign: partial offload shows as slowness.
 Evidence: ollama issues 9181, 8447, 11090.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.context_llamacpp import shorter

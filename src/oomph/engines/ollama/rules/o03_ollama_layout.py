@@ -16,8 +16,6 @@ What does not: a higher num_gpu.
 Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, levers
 from oomph.units import gib
 

@@ -15,8 +15,6 @@ What does not: a lower fraction, which the documentation advises for the other O
 Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 4330.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.units import gib
 

@@ -13,8 +13,6 @@ What does not: a higher fraction.
 Evidence: SGLang's hyper-parameter tuning page; sglang PR 9083.
 """
 
-from __future__ import annotations
-
 import re
 
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers

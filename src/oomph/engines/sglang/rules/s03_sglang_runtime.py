@@ -14,8 +14,6 @@ What does not: a higher fraction.
 Evidence: sglang issue 6027.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice, levers
 from oomph.units import human
 

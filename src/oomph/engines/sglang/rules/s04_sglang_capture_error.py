@@ -15,8 +15,6 @@ What does not: --mem-fraction-static, in either direction.
 Evidence: sglang cuda_graph_runner.py CUDA_GRAPH_CAPTURE_FAILED_MSG; sglang issue 6033.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers

@@ -16,8 +16,6 @@ What does not: free_gpu_memory_fraction: it is applied to what is left afterward
 Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib, human
 

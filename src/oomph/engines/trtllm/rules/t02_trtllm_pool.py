@@ -17,8 +17,6 @@ What does not: max_batch_size alone, once the pool is made.
 Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import last, number
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.units import gib

@@ -20,8 +20,6 @@ What does not: a setting that belongs to another component than the one named.
 Evidence: TensorRT-LLM py_executor_creator.py (1.0), its own list of what to reduce.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import number
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 from oomph.ir.observation import Observation

@@ -18,8 +18,6 @@ Evidence: TensorRT-LLM resource_manager.py _validate_and_adjust_attention_window
 tokens.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import last, number
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.ir.observation import Observation

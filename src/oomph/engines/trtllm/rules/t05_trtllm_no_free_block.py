@@ -15,8 +15,6 @@ What does not: a lower free_gpu_memory_fraction, which makes the pool smaller st
 Evidence: TensorRT-LLM issue 19527: 32 beams, a batch of 8 and 256 blocks.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import last, number
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
 

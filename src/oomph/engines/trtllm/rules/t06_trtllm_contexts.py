@@ -15,8 +15,6 @@ What does not: free_gpu_memory_fraction, which is taken of what is left on every
 Evidence: TensorRT-LLM issue 3058: 590 MiB for each of eight ranks.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import number
 from oomph.doctor.writing import Candidate, Case, Rule, Tier
 from oomph.units import gib

@@ -1,7 +1,5 @@
 """What TensorRT-LLM's schedulers work with: their settings, and a request as the engine holds it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

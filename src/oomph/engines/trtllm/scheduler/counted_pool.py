@@ -5,8 +5,6 @@ token that begins a block takes one for each beam (adjustBlocksIfNeeded), after 
 window were given back (detachFrontBlock); rejected drafts give theirs back (rewindKVCache).
 """
 
-from __future__ import annotations
-
 from oomph.engines.trtllm.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
 from oomph.errors import OomphError

@@ -1,7 +1,5 @@
 """How long attention takes in TensorRT-LLM's steps: of one decode, and of many equal ones as an arithmetic series."""
 
-from __future__ import annotations
-
 from oomph.engines.trtllm.scheduler.capacity import Live
 from oomph.simulate.config import Group
 from oomph.simulate.timing import StepTime

@@ -5,8 +5,6 @@ Steps in which nobody starts, ends or is paused are taken many at once; the lite
 one on real blocks.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from oomph.engines.trtllm.blocks import needed_to_finish

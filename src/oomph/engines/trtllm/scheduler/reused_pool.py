@@ -7,8 +7,6 @@ else, the longest unused first (LRUEvictionPolicy), and what follows it in the t
 in part (enable_partial_reuse) is computed again here.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live

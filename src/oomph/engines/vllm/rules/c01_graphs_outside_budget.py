@@ -15,8 +15,6 @@ What does not: a higher utilization or a shorter context: the pool keeps its siz
 Evidence: vllm PR 30515, 38284; gpu_worker.py (0.19.1).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib, human
 

@@ -15,8 +15,6 @@ What does not: the higher utilization that the log itself proposes.
 Evidence: vllm issue 57475, PR 57595.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice
 from oomph.units import GIB, human
 

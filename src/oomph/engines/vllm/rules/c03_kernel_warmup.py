@@ -14,8 +14,6 @@ What does not: a shorter context.
 Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import human
 

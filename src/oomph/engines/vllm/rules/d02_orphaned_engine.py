@@ -15,8 +15,6 @@ What does not: squeezing in beside the orphan with a lower utilization; empty_ca
 Evidence: vllm issues 55510, 34643, 42017; PR 34816.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -20,8 +20,6 @@ check --kv-cache-memory-bytes alone, since the check compares utilization x tota
 Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/utils.py:716 (0.32.0); vllm issue 48140.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib
 

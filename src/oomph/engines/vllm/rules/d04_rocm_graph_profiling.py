@@ -13,8 +13,6 @@ What does not: a lower utilization.
 Evidence: vllm PR 36720; gpu_worker.py:695 (0.32.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

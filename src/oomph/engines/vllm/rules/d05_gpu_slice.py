@@ -15,8 +15,6 @@ What does not: the board's size in any calculation.
 Evidence: cudaMemGetInfo's semantics; not verified on a MIG board here.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib
 

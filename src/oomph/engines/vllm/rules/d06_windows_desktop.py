@@ -16,8 +16,6 @@ What does not: pinned-memory workarounds, --swap-space.
 Evidence: vllm PR 41496, 50261; microsoft/WSL issue 11050.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -15,8 +15,6 @@ What does not: a higher utilization for the victim.
 Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the device).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -14,8 +14,6 @@ What does not: less utilization or a shorter context.
 Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB
 

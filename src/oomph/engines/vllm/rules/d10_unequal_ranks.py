@@ -15,8 +15,6 @@ What does not: more utilization on all ranks.
 Evidence: get_kv_cache_configs takes the minimum (0.21.0); vllm issue 34076.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

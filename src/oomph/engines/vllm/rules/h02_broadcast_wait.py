@@ -14,8 +14,6 @@ What does not: --shm-size.
 Evidence: distributed/device_communicators/shm_broadcast.py:109 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

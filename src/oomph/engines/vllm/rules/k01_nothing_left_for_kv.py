@@ -15,8 +15,6 @@ What does not: a shorter context: the KV cache is at zero whatever the context. 
 Evidence: kv_cache_utils.py:697 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -17,8 +17,6 @@ What does not: fewer sequences; swap or offloading: one request must fit on the 
 Evidence: kv_cache_utils.py:715 (0.21.0).
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice

@@ -15,8 +15,6 @@ What does not: --swap-space.
 Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -16,8 +16,6 @@ What does not: --block-size: it is overridden.
 Evidence: platforms/interface.py:646 (0.21.0), models/config.py:215 (0.19.1).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

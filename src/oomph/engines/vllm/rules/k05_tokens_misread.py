@@ -16,8 +16,6 @@ What does not: more utilization, or switching the hybrid manager off (which real
 Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39133 and 43308, PR 41069.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 from oomph.units import gib
 

@@ -14,8 +14,6 @@ What does not: a shorter context.
 Evidence: config/compilation.py:1519 (0.32.0); vllm PR 38270, issue 49064.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

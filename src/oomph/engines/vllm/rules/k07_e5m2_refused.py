@@ -14,8 +14,6 @@ What does not: fp8_e4m3 on GPUs below compute capability 8.9.
 Evidence: attention.py:205 (0.32.0); vllm PR 45040, issue 39137.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 
 

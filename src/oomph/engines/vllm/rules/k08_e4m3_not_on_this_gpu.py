@@ -13,8 +13,6 @@ What does not: any memory flag; fp8_e5m2, which the same check refuses (triton_a
 Evidence: vllm issue 26431, PR 45040.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
 
 

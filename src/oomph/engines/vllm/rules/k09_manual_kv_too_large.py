@@ -14,8 +14,6 @@ What does not: utilization: it is ignored.
 Evidence: gpu_worker.py:367 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib, human
 

@@ -14,8 +14,6 @@ What does not: a shorter context: the pool keeps its size.
 Evidence: gpu_model_runner.py:6652 (0.21.0): one torch.zeros per KV tensor.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib, human
 

@@ -16,8 +16,6 @@ What does not: a little more utilization: the need is several times as large.
 Evidence: kv_cache_utils.py (0.21.0); config/vllm.py decides when it is off.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -13,8 +13,6 @@ What does not: a shorter context: none fits.
 Evidence: kv_cache_utils.py:1857 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

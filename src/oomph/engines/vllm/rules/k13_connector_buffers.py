@@ -15,8 +15,6 @@ What does not: expecting a longer context from it: one request must still fit on
 Evidence: vllm issues 53042, 52656, 23087.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

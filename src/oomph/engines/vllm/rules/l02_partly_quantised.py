@@ -18,8 +18,6 @@ first. --quantization on a checkpoint that carries its own config. Utilization.
 Evidence: modelopt.py is_layer_excluded (0.21.0); vllm issue 40291: 29.4 GiB on one card for a 31B NVFP4 checkpoint.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.rules.l01_weights_larger_than_card import room
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib, human

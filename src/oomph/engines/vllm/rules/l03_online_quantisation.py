@@ -16,8 +16,6 @@ What does not: utilization, expandable segments.
 Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -15,8 +15,6 @@ What does not: --load-format bitsandbytes: it is chosen automatically since 2025
 Evidence: model_loader/bitsandbytes_loader.py (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -16,8 +16,6 @@ What does not: utilization, context length.
 Evidence: vllm PR 47851 and 55103; base_loader.py process_weights_after_loading (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import human
 

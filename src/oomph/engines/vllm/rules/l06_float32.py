@@ -15,8 +15,6 @@ Evidence: config/model.py, dtype resolution (0.21.0): "auto" turns float32 check
 everywhere.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib
 

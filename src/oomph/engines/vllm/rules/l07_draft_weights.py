@@ -15,8 +15,6 @@ What does not: fewer speculative tokens: the weights stay the same.
 Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib
 

@@ -14,8 +14,6 @@ What does not: 3, 5 or 6 ranks for models with 8, 32 or 64 heads.
 Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier
 
 

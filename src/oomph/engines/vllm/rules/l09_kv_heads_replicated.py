@@ -14,8 +14,6 @@ What does not: still more tensor parallelism in order to gain context.
 Evidence: QKVParallelLinear (0.21.0): num_kv_heads = max(1, total // tp).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

@@ -15,8 +15,6 @@ What does not: --max-cpu-loras: it only concerns host memory.
 Evidence: lora/layers (0.21.0), vllm PR 22782.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

@@ -16,8 +16,6 @@ What does not: any GPU flag; --swap-space.
 Evidence: vllm issue 56410 (1.9x measured); config/parallel.py:237 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -17,8 +17,6 @@ What does not: context length or utilization.
 Evidence: gpu_model_runner.py:5888 (0.21.0); vllm PR 41723, issues 27992, 34209.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import human
 

@@ -13,8 +13,6 @@ What does not: quantisation or utilization.
 Evidence: gpustack issue 4963.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import GIB, gib
 

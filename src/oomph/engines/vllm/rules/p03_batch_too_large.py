@@ -16,8 +16,6 @@ What does not: utilization: the profiling run does not obey it. The context leng
 Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib, human
 

@@ -16,8 +16,6 @@ What does not: context length, KV dtype.
 Evidence: gpu_model_runner.py:5769 (0.21.0); defaults are 256 sequences, 1024 on large cards.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 

@@ -20,8 +20,6 @@ VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, which only drops the result.
 Evidence: gpu_model_runner.py:5800 and 5864 (0.19.1); vllm PR 48483 (0.26.0) says it was used by mistake.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.ledger import number
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, MIB, gib

@@ -15,8 +15,6 @@ What does not: expandable segments, empty_cache, fewer sequences.
 Evidence: vllm issue 36973, PRs 36599 and 38343.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -16,8 +16,6 @@ What does not: fewer sequences, a shorter context, swap.
 Evidence: vllm issue 52872, PRs 52935 and 53222 (9.57 GiB profiled, 26.75 needed).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import gib, human
 

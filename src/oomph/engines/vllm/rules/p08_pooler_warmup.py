@@ -13,8 +13,6 @@ What does not: utilization: the profiling run does not obey it.
 Evidence: gpu_model_runner.py:5849 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -14,8 +14,6 @@ What does not: quantisation.
 Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm issue 39788.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -17,8 +17,6 @@ What does not: 0.99 utilization: the run-time head-room goes first.
 Evidence: vllm issues 50780 and 45178; gpu_model_runner.py:6049 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

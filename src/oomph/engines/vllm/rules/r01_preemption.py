@@ -15,8 +15,6 @@ What does not: --swap-space. And fewer requests do not protect from OOM: the poo
 Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed; vllm issue 18115.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

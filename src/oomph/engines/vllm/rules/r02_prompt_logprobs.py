@@ -14,8 +14,6 @@ What does not: fewer sequences, a shorter context limit.
 Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 5907 and 38830.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import human
 

@@ -14,8 +14,6 @@ What does not: a shorter context.
 Evidence: gpu_model_runner.py:5775 (0.21.0); vllm PR 37521.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -13,8 +13,6 @@ What does not: fewer requests.
 Evidence: vllm PR 36599.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -14,8 +14,6 @@ What does not: --swap-space.
 Evidence: engine/arg_utils.py (0.8.5); vllm issue 8185.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

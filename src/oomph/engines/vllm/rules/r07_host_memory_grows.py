@@ -13,8 +13,6 @@ What does not: GPU flags.
 Evidence: vllm issues 28726, 9190, 35191, 52089, 50150.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib
 

@@ -15,8 +15,6 @@ What does not: a cron job that calls empty_cache.
 Evidence: config/multimodal.py:650 (0.32.0): preprocessing on the GPU.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.units import GIB, gib
 

@@ -13,8 +13,6 @@ What does not: utilization.
 Evidence: v1/core/encoder_cache_manager.py (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

@@ -14,8 +14,6 @@ What does not: more GPUs, more utilization.
 Evidence: vllm issues 39734, PRs 39866 and 40946 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

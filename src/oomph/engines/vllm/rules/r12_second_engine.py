@@ -15,8 +15,6 @@ What does not: empty_cache alone.
 Evidence: gpu_worker.py:209 (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 

@@ -13,8 +13,6 @@ What does not: the same flag on V1.
 Evidence: core/scheduler.py (0.8.5); vllm issue 787, PR 36216.
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 

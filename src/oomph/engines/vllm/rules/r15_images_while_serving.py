@@ -16,8 +16,6 @@ What does not: a shorter context, fewer text tokens per step: the encoder's buff
 Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.units import gib, human
 

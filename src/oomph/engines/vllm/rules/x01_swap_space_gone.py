@@ -13,8 +13,6 @@ What does not: --swap-space, in any value.
 Evidence: vllm PR 36216 (0.18.0).
 """
 
-from __future__ import annotations
-
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 
 
