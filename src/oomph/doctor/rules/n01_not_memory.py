@@ -15,15 +15,10 @@ What does not: any memory flag.
 Evidence: the message itself.
 """
 
-from __future__ import annotations
-
-from oomph.doctor import advice
-from oomph.doctor.case import Case
 from oomph.doctor.failure import OF_ANYTHING
 from oomph.doctor.meanings import WEAK
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.doctor.worded import load_words, own_words, quoted_words
-from oomph.doctor.words import levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
 
 
 def match(case: Case) -> Candidate | None:
