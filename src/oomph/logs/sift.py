@@ -20,7 +20,7 @@ AROUND = 16 << 10  # on both sides of the first loud line of a kind: a traceback
 BEFORE, BEHIND = 2 << 10, 8 << 10  # the same for the later ones
 FIRST = {False: 8, True: 32}  # lines of a kind that are kept as its first; True: with a plain word
 FLOOD = {False: 64, True: 4096}  # lines of a kind that are kept at all
-POOL = {False: 1 << 20, True: 2 << 20}  # bytes, of the first and of the latest each
+POOL = {False: 1 << 19, True: 2 << 20}  # bytes, of the first and of the latest each
 KINDS = 20_000  # kinds of lines remembered
 BUSY = 4000  # loud lines of a block, beyond which those that flood the log are taken out before it is searched
 MOST = 4_000_000  # loud lines looked at (seconds); behind them only the tail is kept
@@ -48,8 +48,10 @@ TRIGGERS = tuple(
 _IDS = b"0123456789abcdef"  # what figures and ids are made of
 _FIGURES = _IDS + b" .-"  # and what stands between them in columns
 _BESIDE = 10  # lines
+_LONG = 128  # bytes of a line
 _NOTHING = b"\0"  # in the place of a line that is left out
-_KIND = 48  # letters that tell one kind of line from another
+_KIND = 48  # letters that tell one kind of line from another, its header among them
+_MESSAGE = 24  # the same without a header
 _FIELDS = (b'"log"', b'"message"', b'"msg"')  # where the line begins that a logger wrapped into an object
 
 Piece = tuple[int, bytes]  # number of its first line, text
@@ -220,13 +222,15 @@ def loud_lines(block: bytes) -> Iterator[tuple[int, int, bool]]:
 def kind_of(block: bytes, begin: int, end: int) -> bytes:
     """The first letters of a line, without figures and ids."""
     if block[begin : begin + 1] == b"{":
-        begin = max(begin, *(block.find(field, begin, end) for field in _FIELDS))
+        field = max(block.find(name, begin, end) for name in _FIELDS)
+        if field >= 0:
+            return block[field : min(end, field + 2 * _MESSAGE)].translate(None, _IDS)[:_MESSAGE]
     return block[begin : min(end, begin + 2 * _KIND)].translate(None, _IDS)[:_KIND]
 
 
 def _thinned(lines: list[Piece]) -> Iterator[Piece]:
     """Without most of the lines that a server repeats with other figures; those beside another line stay."""
-    shapes = [text.translate(None, _FIGURES) for _, text in lines]
+    shapes = [_shape(text) for _, text in lines]
     counts = Counter(shapes)
     rare = [at for at, shape in enumerate(shapes) if counts[shape] <= ALIKE]
     beside = {near for at in rare for near in range(at - _BESIDE, at + _BESIDE + 1)}
@@ -235,3 +239,9 @@ def _thinned(lines: list[Piece]) -> Iterator[Piece]:
         seen[shape] += 1
         if at in beside or not ALIKE // 2 < seen[shape] <= counts[shape] - ALIKE // 2:
             yield piece
+
+
+def _shape(line: bytes) -> bytes:
+    """A line without figures and ids; of a long one that informs, such as a logged prompt, how it begins."""
+    informs = len(line) > _LONG and b"INFO" in line[:_LONG]
+    return (line[:_LONG] if informs else line).translate(None, _FIGURES)[: _KIND if informs else None]
