@@ -78,8 +78,7 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
         sure, text = candidate.tier >= SURE, candidate.text
         if _unsaid(case, best) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
-            if rule.about_memory and (case.death.kind == "said_failed" or case.has_story):
-                # whoever tells of it has not a word of memory
+            if _unknown(case, best):
                 return Cause("unknown", "The cause is not in this log", text, False)
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
     if case.failed:
@@ -154,6 +153,8 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
         return (WHOLE_LOG,), ()
     if not ranked or (not case.failed and ranked[0][1].tier < Tier.POSSIBLE):
         return (), ()
+    if case.death.kind == "said_failed" and _unknown(case, ranked[0]):
+        return (WHOLE_LOG,), ()  # nobody speaks of memory: no flag that moves it is worth a try
     best = ranked[0][1]
     rejected = list(best.rejected)
     own = {r.lever for r in best.remedies}
@@ -170,6 +171,12 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
     if _unsaid(case, ranked[0]) and not any(remedy.rank <= 0 for remedy in ordered):
         ordered.insert(0, WHOLE_LOG)  # what it died of decides which of the others it is
     return tuple(ordered), tuple(rejected)
+
+
+def _unknown(case: Case, best: Ranked) -> bool:
+    """What is left are a rule's thoughts about memory, of which whoever tells of the run has not a word."""
+    by_people = case.death.kind == "said_failed" or case.has_story
+    return by_people and _unsaid(case, best) and best[0].names_cause and best[0].about_memory
 
 
 def _unsaid(case: Case, best: Ranked) -> bool:

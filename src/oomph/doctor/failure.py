@@ -64,7 +64,8 @@ def _named_by_title(failure: Observation | None, observations: Sequence[Observat
         return None
     if any(observation.kind == "exception" and own_words(observation) for observation in observations):
         return None
-    if failure is None and (last_ready(observations) or _mild(title.text) or kinds.isdisjoint(STARTED)):
+    begun = not kinds.isdisjoint(STARTED | {"engine_named"})
+    if failure is None and (last_ready(observations) or _mild(title.text) or not begun):
         return None
     return title
 

@@ -126,7 +126,8 @@ def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> boo
     torch names the pools of graphs in the message where they hold anything; releases that raise torch.OutOfMemoryError
     (not torch.cuda's) are taken to be new enough for that, which no source was read for.
     """
-    whole = "reserved" in failure.values and "pools" not in failure.values
+    whole = "reserved" in failure.values or "allocated by PyTorch, and" in failure.text  # cut behind the pools' place
+    whole = whole and "pools" not in failure.values
     return (
         whole
         and "torch.OutOfMemoryError" in failure.text

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from oomph.doctor.failing_stage import STARTING, did_not_start, while_starting
+from oomph.doctor.failure import UNSAID
 from oomph.doctor.meanings import TROUBLES, WEAK
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.prose import activity, loads
@@ -57,7 +58,9 @@ def weakest_sign(
         return "weights_load", "said"
     if doing == "serving" and started:
         return "runtime_request", "said"
-    memory = failure.kind not in WEAK and failure.kind not in TROUBLES
+    memory = failure.kind not in UNSAID and failure.kind not in TROUBLES
+    if doing == "starting" and failure.kind == "said_failed":
+        return "other", "said"
     if doing == "starting" and (guessed == "runtime_request" or (guessed == "other" and memory)):
         return (while_starting(failure) if failure.kind not in TROUBLES else "other"), "said"
     return guessed, "guess"

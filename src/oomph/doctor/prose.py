@@ -41,7 +41,7 @@ _CAPTURING: Final = re.compile(
 _PROFILING: Final = re.compile(r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)")
 _LOADING: Final = re.compile(
     r"(?i)\b(?:while|when|during|on|at|in|to|for|after) (?:the )?(?:re)?load(?:ing|s)? (?:of )?(?:the |model |model's |safetensors |checkpoint |all ){0,3}"
-    r"(?:weights?|shards?|checkpoints?|tensors?)\b|\b(?:weights?|shards?|checkpoint)[ -]load|加载权重"
+    r"(?:weights?|shards?|checkpoints?|tensors?)\b|\b(?:weights?|shards?|checkpoint)[ -]load|\b(?:weights?|model) (?:load|mmap)\b|加载权重"
 )
 _STARTING: Final = re.compile(
     r"(?i)\b(?:"

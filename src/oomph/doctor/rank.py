@@ -43,6 +43,7 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
         or case.death.basis not in GUESSED
         or case.stage not in _SEVERAL
         or ranked[0][1].tier >= Tier.COMPUTED
+        or (case.death.basis == "said" and case.stage == "runtime_request")  # that it served is told, not guessed
         or case.oom_value("pools")  # torch's own figures: graphs exist, so that it served
     ):
         return ranked

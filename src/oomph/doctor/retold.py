@@ -9,6 +9,7 @@ from typing import Final
 from oomph.doctor.failure import UNSAID, find_failure
 from oomph.doctor.meanings import FAILURES, TROUBLES
 from oomph.doctor.prose import LOOKED_AT, is_prose
+from oomph.doctor.told import claims
 from oomph.facts.loglines import LogRow, compiled
 from oomph.facts.titles import LOOSE
 from oomph.ir.observation import Observation
@@ -51,8 +52,11 @@ def _retold(lines: Sequence[Line]) -> Iterator[Observation]:
 
 def _named(line: Line, lowered: str) -> Iterator[Observation]:
     """An error that a sentence names, as a title does, and as weak."""
-    kind = next((kind for kind, words in LOOSE if compiled(words).search(lowered)), None)
-    if kind is not None and is_prose(line) and not line.text.startswith("# ") and not _TAKEN_BACK.search(lowered):
+    if line.text.startswith("# ") or not is_prose(line):
+        return
+    clauses = claims(lowered)
+    kind = next((kind for kind, words in LOOSE if compiled(words).search(clauses)), None)
+    if kind is not None:
         yield Observation(line.number, kind, {"title": ""}, line.rank, line.process, line.text[:600].strip())
 
 

@@ -53,11 +53,16 @@ def sentences_of(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
         begin, words = 0, []
 
 
+def claims(sentence: str) -> str:
+    """Its clauses without those that ask, doubt or take something back."""
+    return " , ".join(clause for clause in _CLAUSE.split(sentence) if not _TAKEN_BACK.search(clause))
+
+
 def find_told(lines: Sequence[Line]) -> Told | None:
     """The first sentence that says that it failed for lack of memory, else the first that announces an error."""
     announced: Told | None = None
     for line, sentence in sentences_of(lines):
-        clauses = " , ".join(clause for clause in _CLAUSE.split(sentence) if not _TAKEN_BACK.search(clause))
+        clauses = claims(sentence)
         if not _MEETS.search(clauses):
             continue
         ended = bool(_ENDS_IT.search(sentence))

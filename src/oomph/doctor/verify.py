@@ -29,8 +29,8 @@ def planned(
 ) -> Explanation:
     """With the real planner. A log that does not name model or GPU stays as it is, and a note says what is missing."""
     engine = engine_named(explanation.engine.name)
-    if not fills(engine, "failed_deployment") or case.death.kind in TROUBLES:
-        return explanation
+    if not case.rebuilt.engine or not fills(engine, "failed_deployment") or case.death.kind in TROUBLES:
+        return explanation  # of a text that names no engine nothing was started that could be planned
     base = engine.failed_deployment(case)
     if base is None:
         plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)

@@ -42,11 +42,14 @@ def own_words(observation: Observation) -> str:
 
 
 _QUOTED = re.compile(r"[\"“`](?P<what>[^\"”`]{12,200})[\"”`]")
+_ASSERTED = re.compile(r"\bassert (?P<what>[\w.(]{2,}.{4,160})")
 _FEWEST = 4  # words of a sentence; fewer are a name or a flag
 
 
 def quoted_words(title: str) -> str:
     """The sentence that a title quotes; "" where it quotes none, and where memory may be behind it."""
+    if asserted := _ASSERTED.search(title[:400] if title.startswith("# ") else ""):
+        return f"assert {asserted['what'].strip()}"
     quotes = (match["what"].strip() for match in _QUOTED.finditer(title[:400] if title.startswith("# ") else ""))
     return next((words for words in quotes if len(words.split()) >= _FEWEST and not _MAY_BE.search(words)), "")
 

@@ -40,6 +40,7 @@ _LAYERS = tuple(
         r"(?:INFO|WARNING|ERROR|DEFAULT) \d{4}-\d\d-\d\dT[\d:.]{8,18}Z? \[[^\]]{1,80}\] ",  # Google Cloud's log export
         r"- (?=\d{4}-\d\d-\d\dT)",  # a list of lines
         r"\s{0,4}Line \d{1,7}: (?=\S)",  # an editor's search results
+        r"- [\w.]{1,40} - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - ",  # a program around it, by Python's logging
         r"[│┃] ?",  # k9s and other frames around a pane
         r"\d{1,12}\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
         r"\[(?:Info|Warning|Error|Debug)\] \(\w{1,32}\) ",  # a launcher around the engine

@@ -77,6 +77,9 @@ def match(case: Case) -> Candidate | None:
     return Candidate(tier, text, (case.death.line,), _remedies(case), advice.useless(case), settle=settle)
 
 
+OWN = 0.95  # of a card in this process's hands: nobody else is there whose end would help
+
+
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     if case.stage == "host_ram":
         return (advice.host(FREE_HOST, rank=0), *levers(case, "context", "slots", "quant"))
@@ -85,7 +88,9 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     else:
         moving = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))
     free = advice.host(FREE_GPU, lever="host", rank=7 if case.stage != "startup_free_memory" else 0)
-    return (*moving, free)
+    total, own = case.total, case.oom_value("in_use") or case.oom_value("allocated") or 0
+    alone = bool(total) and own >= OWN * (total or 0)
+    return moving if alone else (*moving, free)
 
 
 RULE = Rule(

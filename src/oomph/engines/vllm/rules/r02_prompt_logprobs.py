@@ -21,7 +21,7 @@ from oomph.units import human
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.stage != "runtime_request":
         return None
-    if not case.in_traceback("prompt_logprobs", "compute_logprobs", "log_softmax"):
+    if not case.in_traceback("prompt_logprobs", "compute_logprobs", "log_softmax", "loglikelihood"):
         return None
     tried = case.oom_value("tried")
     text = (
@@ -31,7 +31,7 @@ def match(case: Case) -> Candidate | None:
     if tried:
         text += f" {human(tried)} were missing."
     return Candidate(
-        Tier.SAID,
+        Tier.SAID if case.memory else Tier.LIKELY,
         text,
         case.line("torch_oom", "prompt_logprobs"),
         (advice.batch(512), advice.utilization(case, case.util - 0.05)),
