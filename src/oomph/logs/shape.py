@@ -64,6 +64,7 @@ WORTH = (
     "RAM",
     "ram",
     "RESOURCE_EXHAUSTED",
+    "xhaust",
     "lloc",
     "ALLOC",
     "ENOMEM",
