@@ -172,8 +172,7 @@ def _by_progress(
         return "runtime_request", "message"  # core_client.py:541 (0.11.0): watched from its ready message on
     if failure.kind in ("engine_failed", "secondary"):
         # a child died, of what is not in the log; what it had got to may be
-        loading = reached is not None and ORDER.index(reached) >= ORDER.index("weights_load")
-        return (reached, "milestone") if reached is not None and loading else ("other", "guess")
+        return (reached, "milestone") if reached is not None and reached != "other" else ("other", "guess")
     if failure.kind == "x_nccl" and int(failure.values.get("sequence") or 0) > START_COLLECTIVES:
         return "runtime_request", "message"
     if reached is None and not failure.process and "source" not in failure.values:
@@ -199,8 +198,11 @@ def _by_what_is_left(
     if did_not_start(everything) and _forward(functions, files):
         return "profile_run", "traceback"  # the model ran, and the engine never came up
     speaks = any(o.kind in ("memory_short", "oom_mentioned", "said_oom") for o in everything)
-    if speaks and "_initialize_kv_caches" in functions and failure.kind not in TROUBLES:
-        return "profile_run", "guess"  # v1/engine/core.py: it begins with the memory profile, where most errors are
+    if "_initialize_kv_caches" in functions and failure.kind not in TROUBLES:
+        # v1/engine/core.py, engine/llm_engine.py: it begins with the memory profile, and goes on to the check
+        return ("kv_check" if any(_KV_IN_TITLE.search(o.text) for o in everything) else "profile_run"), "guess"
+    if speaks and failure.kind in WEAK and _computes(functions, files):
+        return "profile_run", "guess"  # a layer's own code ran; that it was a request somebody would say
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     began = bool(STARTING.intersection(functions))
@@ -295,6 +297,16 @@ def _ran(functions: Sequence[str], files: Sequence[str]) -> bool:
     """A layer's or a model's forward is among the frames."""
     return any(
         function.startswith("forward") and "/model_executor/" in path for function, path in zip(functions, files)
+    )
+
+
+_KV_IN_TITLE = re.compile(r"(?i)^# .{0,200}\bKV[ _-]?cache")
+
+
+def _computes(functions: Sequence[str], files: Sequence[str]) -> bool:
+    """The innermost frame is of a layer or a kernel, and not of its construction or its load."""
+    return bool(files) and any(
+        part in files[-1] for part in ("/model_executor/layers/", "/_custom_ops.py", "/v1/attention/")
     )
 
 

@@ -30,6 +30,24 @@ _WHILE_LOADING = re.compile(
 )
 
 
+# v1/engine/core.py _initialize_kv_caches (0.8.0 to 0.32.0): how its statements begin
+_STATEMENTS: tuple[tuple[str, StageName], ...] = (
+    ("available_gpu_memory = ", "profile_run"),
+    ("self.model_executor.determine_available_memory", "profile_run"),
+    ("kv_cache_configs = get_kv_cache_configs(", "kv_check"),
+    ("kv_cache_specs = self.model_executor.get_kv_cache_specs", "kv_check"),
+    ("self.model_executor.initialize_from_config", "kv_alloc"),
+)
+_FEWEST = 4  # letters with which a paste may end
+
+
+def cut_statement(lines: Sequence[Line]) -> StageName | None:
+    """The paste ends inside of the line of code under its last frame: the statement that begins so."""
+    last = next((line.text.strip(" `") for line in reversed(lines[-4:]) if line.text.strip(" `")), "")
+    begins = (stage for statement, stage in _STATEMENTS if statement.startswith(last) or last.startswith(statement))
+    return next(begins, None) if len(last) >= _FEWEST else None
+
+
 def weakest_sign(
     failure: Observation,
     guessed: StageName,
@@ -48,6 +66,8 @@ def weakest_sign(
         return "weights_load", "message"
     if by_words := raised_stage(failure.text):
         return by_words, "message"
+    if "_initialize_kv_caches" in functions and (cut := cut_statement(lines)):
+        return cut, "traceback"
     if failure.kind in WEAK and STARTING.intersection(functions) and loads(lines):
         return "weights_load", "said"
     started = not did_not_start(everything) and not STARTING.intersection(functions)
