@@ -58,7 +58,8 @@ def _in_tree(node: ast.AST, function: str, path: str) -> Iterator[tuple[str, str
 
 
 def stage_of(function: str, path: str) -> str | None:
-    own = None if function == "__init__" else frame_stage([function], [path])
+    # a scheme's constructor runs when the configuration is read as well
+    own = None if function == "__init__" and "/quantization/" in path else frame_stage([function], [path])
     return own or place_stage([function], [path])
 
 

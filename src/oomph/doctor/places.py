@@ -74,6 +74,10 @@ PLACES: Final[tuple[Place, ...]] = (
                              r"kv_cache_coordinator|encoder_cache_manager)\.py|/vllm/core/(?:scheduler|block)"),
     Place("runtime_request", r"/entrypoints/openai/(?:serving|chat|completion|responses|generate|engine/serving|pooling)|"
                              r"/entrypoints/(?:serve|pooling)/|/srt/entrypoints/openai/|/serve/(?:openai_server|postprocess)"),
+    # what a request asks for is checked when it arrives
+    Place("runtime_request", r"/vllm/sampling_params\.py|/vllm/pooling_params\.py|/v1/engine/(?:processor|input_processor)\.py|/vllm/renderers/|"
+                             r"/entrypoints/chat_utils\.py|/entrypoints/openai/protocol\.py"),
+    Place("runtime_request", "", r"^(?:apply_chat_template|make_mistral_chat_completion_request|\w{0,20}_chat_template\w{0,20})$"),
     Place("runtime_request", r"/v1/engine/(?:output_processor|detokenizer|logprobs|parallel_sampling)\.py|/engine/output_processor/|"
                              r"/v1/structured_output/|/guided_decoding/"),
     Place("runtime_request", r"/srt/managers/(?:schedule_batch|schedule_policy|scheduler_output_processor_mixin|"

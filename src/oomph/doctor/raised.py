@@ -1,7 +1,8 @@
 """The stage of an exception by its words alone: which functions of the engines' sources raise such a message.
 
-raised.json holds hashes of groups of words, written by tools/raised_messages.py from the sources of vLLM 0.21.0 and
-0.32.0 and of SGLang 0.5.9 and 0.5.23; a group is there only if functions of one stage alone use it.
+raised.json holds hashes of groups of words, written by tools/raised_messages.py from the sources of vLLM (0.4.2, 0.6.6,
+0.8.5, 0.11.0, 0.15.0, 0.19.0, 0.21.0, 0.25.0, 0.28.0, 0.32.0) and of SGLang (0.4.1, 0.4.6, 0.5.2, 0.5.9, 0.5.15,
+0.5.23); a group is there only if functions of one stage alone use it.
 """
 
 import base64

@@ -8,7 +8,8 @@ from oomph.ir.observation import Observation
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
 _MAY_BE = re.compile(
     r"(?<!illegal )memory(?! (?:access|leak detected))"
-    r"|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
+    r"|out ?of|ALLOC_FAILED|cuda error(?!: (?!out of|unknown|initiali|unhandled|all CUDA))|NCCL|killed|exit code|died"
+    r"|timed? ?out",
     re.IGNORECASE,
 )
 _REPORTS = re.compile(

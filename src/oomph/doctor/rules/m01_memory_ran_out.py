@@ -40,6 +40,9 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
     "startup_free_memory": lambda case: (advice.utilization(case, case.util - 0.1),),
     "weights_load": lambda case: (advice.checkpoint(case), advice.tensor_parallel(case), advice.offload(case)),
     "profile_run": lambda case: (advice.smaller_batch(case), advice.sequences(16), advice.checkpoint(case)),
+    # some stage of a start: a smaller batch while profiling, a smaller share behind it, fewer weights before it
+    "start": lambda case: (advice.smaller_batch(case), advice.utilization(case, case.util - 0.05),
+                           advice.checkpoint(case)),
     "kv_check": lambda case: (advice.utilization(case, 0.95), advice.context(8192), advice.kv_dtype()),
     "kv_alloc": lambda case: (advice.utilization(case, case.util - 0.05), advice.context(8192)),
     "cudagraph_profile": lambda case: (advice.sequences(16), advice.capture(64), advice.eager()),
@@ -47,7 +50,7 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
     "sampler_warmup": lambda case: (advice.sequences(64), advice.utilization(case, case.util - 0.05)),
     "runtime_request": lambda case: (advice.smaller_batch(case), advice.utilization(case, case.util - 0.05)),
     "other": lambda case: (advice.utilization(case, case.util - 0.05), advice.smaller_batch(case)),
-}
+}  # fmt: skip
 
 
 def match(case: Case) -> Candidate | None:
@@ -84,7 +87,8 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     if case.stage == "host_ram":
         return (advice.host(FREE_HOST, rank=0), *levers(case, "context", "slots", "quant"))
     if not table(case):
-        moving = VLLM.get(case.stage, VLLM["other"])(case)
+        start = case.stage == "profile_run" and case.death.basis in ("guess", "said")
+        moving = VLLM.get("start" if start else case.stage, VLLM["other"])(case)
     else:
         moving = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))
     free = advice.host(FREE_GPU, lever="host", rank=7 if case.stage != "startup_free_memory" else 0)

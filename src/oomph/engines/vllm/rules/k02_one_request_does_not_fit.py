@@ -19,6 +19,7 @@ Evidence: kv_cache_utils.py:715 (0.21.0).
 
 from msgspec.structs import replace
 
+from oomph.doctor.failure import UNSAID
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.engines.vllm.safe_utilization import UNPLANNED
 from oomph.units import GIB, gib
@@ -27,7 +28,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Candidate | None:
     check = case.first("kv_need")
     if check is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
-        return None
+        return _cut(case)
     length = case.value("kv_need", "max_model_len") or case.value("kv_len_part", "max_model_len") or 0
     need = case.value("kv_need", "need")
     have = case.value("kv_need", "available") or case.value("kv_need_part", "available") or 0
@@ -65,6 +66,20 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("max_num_seqs", "the check asks for one request only")),
     )
+
+
+def _cut(case: Case) -> Candidate | None:
+    """The log ends behind the line that says what is left for KV: the check for one request is what can refuse there."""
+    left = case.value("available_kv", "available")
+    cut = case.death.kind in UNSAID or case.death.kind == "memory_short"
+    if not case.failed or case.stage != "kv_check" or not cut or not left or left <= 0:
+        return None
+    text = (
+        f"{gib(left)} were left for the KV cache when it died, and its last words are not here: what is checked next is"
+        " whether one request of the full length fits there."
+    )
+    remedies = (advice.context(8192), advice.utilization(case, 0.95), advice.kv_dtype())
+    return Candidate(Tier.LIKELY, text, case.line("available_kv"), remedies, advice.useless(case))
 
 
 _BESIDE = 16 * GIB  # chosen: more than activations, graphs and a context ever took beside weights and KV cache
