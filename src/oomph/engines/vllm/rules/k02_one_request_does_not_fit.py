@@ -69,7 +69,7 @@ def match(case: Case) -> Candidate | None:
 
 
 def _cut(case: Case) -> Candidate | None:
-    """The log ends behind the line that says what is left for KV: the check for one request is what can refuse there."""
+    """The log ends behind the line that says what is left for KV: next is the check for one request."""
     left = case.value("available_kv", "available")
     cut = case.death.kind in UNSAID or case.death.kind == "memory_short"
     if not case.failed or case.stage != "kv_check" or not cut or not left or left <= 0:
