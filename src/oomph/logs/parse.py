@@ -68,7 +68,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
         short = text[:LONG_TEXT]
         seen: set[LogKind] = set()
         for row in (*candidates.of(short), *TITLES) if short.startswith("# ") else candidates.of(short):
-            if row.kind in seen:
+            if row.kind in seen or (line.level == "WARNING" and _survived(row.kind)):
                 continue
             values = _match(row, text if row.kind in UNCUT else short, lines, index)
             if values is None:
@@ -96,6 +96,14 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             _keep(by_kind, line, "sign_level", {}, short)
     _keep_cut_end(by_kind, lines)
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
+
+
+def _survived(kind: str) -> bool:
+    """An engine that warns goes on: "this can cause errors like `OSError: Too many open files`" is no failure.
+
+    A wait is logged as a warning too, and is one where nothing follows.
+    """
+    return kind == "exception" or (kind.startswith("x_") and kind != "x_ray_wait")
 
 
 def _numbered(row: LogRow) -> bool:
