@@ -89,7 +89,7 @@ def _where_unknown(
     return ("weights_load", "traceback") if in_loader or loading else ("other", "message")
 
 
-_LOADER = re.compile(r"unknown (?:model architecture|pre-tokenizer type)")
+_LOADER = re.compile(r"(?i)unknown (?:model architecture|pre-tokenizer type|projector type)|decoder rope type")
 
 
 def _building(failure: Observation, before: Sequence[Observation]) -> bool:
@@ -230,7 +230,9 @@ def _native(failure: Observation, everything: Sequence[Observation]) -> StageNam
         return stage
     if any("reshape" in name for name in known):
         return "kv_alloc"  # buffers are sized when a session is set up, and again in a step, whose frame is beside it
-    return NATIVE_FILES.get(str(failure.values.get("file", "")))
+    near_failures = (o for o in everything if o.kind == "tr_oom" and abs(o.line - failure.line) <= _NEAR)
+    sources = (str(o.values.get("file", "")) for o in (failure, *near_failures))
+    return next((NATIVE_FILES[source] for source in sources if source in NATIVE_FILES), None)
 
 
 def _no_room_for_tokens(failure: Observation, everything: Sequence[Observation]) -> bool:

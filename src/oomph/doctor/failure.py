@@ -128,7 +128,7 @@ def _in_a_worker(observation: Observation) -> bool:
 
 # said of a load or a runner that ended, of whatever it was
 OF_ANYTHING: Final[frozenset[LogKind]] = frozenset(
-    {"lc_load_failed", "lc_no_context", "ol_runner_died", "ol_stopped", "lc_crash"}
+    {"lc_load_failed", "lc_no_context", "ol_runner_died", "ol_stopped", "lc_stopped", "lc_crash"}
 )
 
 

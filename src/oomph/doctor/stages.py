@@ -96,8 +96,17 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     if basis == "guess":
         stage, basis = weakest_sign(failure, stage, functions, files, observations, lines)
     if stage in engine_named(engine_of(observations) or DEFAULT).words.missing_stages:
-        stage, basis = ("other" if failure.kind in TROUBLES or failure.kind in WEAK else "weights_load"), "guess"
+        stage, basis = _instead(failure), "guess"
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed, quote=failure.text)
+
+
+def _instead(failure: Observation) -> StageName:
+    """Of a guess at a stage that this engine does not have: by what PyTorch held, the load or what follows the pool."""
+    if failure.kind in TROUBLES or failure.kind in WEAK:
+        return "other"
+    allocated, total = failure.values.get("allocated"), failure.values.get("total")
+    pool = isinstance(allocated, int) and isinstance(total, int) and allocated > 0.6 * total
+    return "cudagraph_capture" if failure.kind == "torch_oom" and pool else "weights_load"
 
 
 PARENTS: frozenset[LogKind] = frozenset({"secondary", "engine_dead", "engine_failed"})

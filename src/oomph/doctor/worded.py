@@ -58,7 +58,7 @@ def quoted_words(title: str) -> str:
 _REASON = re.compile(r"(?:[Ee]rror|terminated|load (?:the model|LLM '[^']{1,120}')):\s{0,4}(?P<why>[^\n]{12,300})$")
 # a report of an end, without its reason
 _NO_REASON = re.compile(
-    r"(?i)exit status|signal|unexpectedly stopped|(?:un|not )?able to load|"
+    r"(?i)exit status|signal|unexpectedly stopped|process has terminated|no longer running|(?:un|not )?able to load|"
     r"(?:error|fail\w{0,3}) (?:to )?(?:load|creat)|\bEOF\b"
 )
 FEWEST = 3  # words of a reason

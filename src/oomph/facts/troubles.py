@@ -7,6 +7,8 @@ or a request that was refused stands in healthy logs too, and doctor/stages.py l
 overrule all of them.
 """
 
+import re
+
 from oomph.facts.loglines import LogRow
 
 ROWS = (
@@ -44,6 +46,7 @@ ROWS = (
     LogRow("x_network", "name resolution", r"[Tt]emporary failure in name resolution"),
     LogRow("x_broken_file", "SafetensorError", r"SafetensorError: (?P<what>.{1,200})"),
     LogRow("x_broken_file", "Consistency check failed", r"Consistency check failed: file should be of size"),
+    LogRow("x_broken_file", "failed to read magic", r"failed to read magic"),
     LogRow("x_broken_file", "invalid magic", r"gguf_init_from_file\w{0,10}: invalid magic"),
     LogRow("x_broken_file", "file bounds", r"tensor '?\S{1,120}'? (?:data is not within the file bounds|is not within file bounds)"),
     LogRow("x_broken_file", "unexpectedly reached end of file", r"unexpectedly reached end of file"),
@@ -96,6 +99,9 @@ ROWS = (
     LogRow("x_bad_address", "CUBLAS_STATUS_", r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)"),
     LogRow("x_bad_address", "Memory access fault by GPU", r"Memory access fault by GPU node"),  # ROCm
     LogRow("x_bad_address", "page fault", r"\[(?:gfxhub|mmhub)\d{0,2}\] (?:no-retry )?page fault"),  # amdgpu, in the kernel's log
+    LogRow("x_bad_address", "NVRM: Xid", r"NVRM: Xid \(.{1,60}?\): (?P<what>\d{1,3})\b"),
+    LogRow("x_bad_address", "VM_L2_PROTECTION_FAULT", r"VM_L2_PROTECTION_FAULT"),
+    LogRow("x_crash", "fallen off the bus", r"GPU has fallen off the bus"),
     LogRow("x_bad_address", "PERMISSION_FAULTS", r"PERMISSION_FAULTS: 0x[1-9]"),
     LogRow("x_bad_address", "uncorrectable", r"uncorrectable (?:ECC|NVLink) error"),
     LogRow("x_nccl", "Watchdog caught collective", r"Watchdog caught collective operation timeout", more=(r"OpType=(?P<operation>\w{1,30})", r"Timeout\(ms\)=(?P<timeout__int>\d{1,9})", r"SeqNum=(?P<sequence__int>\d{1,12})")),
@@ -106,6 +112,10 @@ ROWS = (
     LogRow("x_nccl", "DistBackendError", r"DistBackendError"),
     *(LogRow("x_nccl", word, word) for word in ("DistStoreError", "DistNetworkError")),
     LogRow("x_nccl", "Timed out after", r"Timed out after \d{1,6} seconds waiting for clients"),
+    # a title about several GPUs that wait for each other
+    *(LogRow("x_nccl", word, rf"^# (?=.{{0,200}}\b(?:[Tt][Pp](?:_size)?|tensor[- ]parallel\w{{0,4}}|[Mm]ulti[- ]?(?:gpu|GPU|node)|nodes|\d ?GPUs|NCCL|nccl|all_?reduce)\b).{{0,200}}\b{word}")
+      for word in ("hang", "hung", "stuck", "deadlock", "Hang", "Deadlock")),
+    LogRow("x_nccl", "NCCL", r"(?i)\bNCCL\b.{0,30}watch ?dog.{0,20}time ?out"),
     LogRow("x_nccl", "peer access is not supported", r"peer access is not supported between these two devices"),
     LogRow("x_nccl", "RPC server crashed", r"[Rr]emote RPC server crashed"),  # ggml-rpc.cpp
     LogRow("x_nccl", "connectFullMesh failed", r"Gloo connectFullMesh failed"),
@@ -137,6 +147,8 @@ ROWS = (
     LogRow("x_architecture", "unknown model architecture", r"unknown model architecture: '(?P<what>[^']{1,60})'"),  # llama.cpp
     LogRow("x_architecture", "nsupported ", r"[Uu]nsupported (?:model )?architecture:? \"?(?P<what>[\w.-]{1,60})"),
     LogRow("x_architecture", "has no vLLM implementation", r"(?P<what>\w{1,60}) has no vLLM implementation"),
+    LogRow("x_architecture", "unsupported decoder rope type", r"unsupported decoder rope type"),
+    LogRow("x_architecture", "nknown projector type", r"[Uu]nknown projector type(?P<what>: ?\S{1,40})?"),
     LogRow("x_architecture", "unknown pre-tokenizer type", r"unknown pre-tokenizer type: '(?P<what>[^']{1,60})'"),
     LogRow("x_architecture", "not supported by your version", r"model (?:.{0,60} )?(?:is )?not supported by your version"),  # Ollama
     LogRow("x_architecture", "requires a newer version", r"(?:[Ee]rror|manifest|attempting to pull|checkpoint|architecture)\b.{0,160}requires a newer version of (?:Ollama|Transformers|transformers)"),
@@ -176,6 +188,9 @@ ROWS = (
     LogRow("x_setting", "invalid choice", r"error: argument .{1,120}invalid choice"),
     LogRow("x_setting", "the following arguments are required", r"error: the following arguments are required"),
     LogRow("x_setting", "V cache quantization requires", r"V cache quantization requires (?P<what>flash_attn)"),  # llama.cpp
+    LogRow("x_setting", "requires flash_attn to be enabled", r"requires (?P<what>flash_attn) to be enabled"),
+    LogRow("x_setting", "nsupported cache type", r"[Uu]nsupported cache type:? ?(?P<what>\S{1,40})"),
+    LogRow("x_setting", "context type MTP requested", r"context type (?P<what>MTP) requested"),
     LogRow("x_setting", "crossKvCacheFraction", r"(?P<what>crossKvCacheFraction) (?:for|must|should|is not)"),  # TensorRT-LLM
     LogRow("x_setting", "max_num_batched_tokens (", r"max_num_batched_tokens \(\d+\) (?:is smaller than max_model_len|must be greater than or equal to)"),
     LogRow("x_setting", "than max_", r"is (?:greater|larger|more|less|smaller) than (?P<what>max_[a-z_]{3,40}) \(?\d"),
@@ -218,6 +233,9 @@ ROWS = (
     LogRow("x_crash", "failed assertion", r"failed assertion [`'\"](?P<what>[^`'\"]{1,160})"),  # Metal
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\((?P<what>.{1,120}?)\) failed"),
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\W{1,3}[\w/\\.:-]{1,200}:\d{1,6}\W{1,3}(?P<what>.{1,80})"),  # 2023
+    # ggml_abort's message, behind the place in llama.cpp's sources
+    *(LogRow("x_crash", f"{ext}:", rf"^(?:[\w.:/\\~-]{{0,200}}[/\\])?(?:llama|ggml|clip|common|server|mtmd|sampling|unicode)[\w-]{{0,40}}{re.escape(ext)}:\d{{1,6}}: (?P<what>(?!(?:CUDA|ROCm|MUSA|SYCL) error|GGML_ASSERT)[A-Za-z].{{3,160}})$")
+      for ext in (".cpp", ".cu", ".m", ".c", ".cuh")),
     LogRow("x_crash", "SYCL error", r"^SYCL error: |: SYCL error\s*$"),
     LogRow("x_crash", "UR_RESULT_ERROR_", r"UR_RESULT_ERROR_(?!OUT_OF)(?P<what>\w{1,40})"),
     LogRow("x_crash", "Native API failed", r"Native API failed"),

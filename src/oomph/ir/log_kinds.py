@@ -52,7 +52,7 @@ LlamaCppKind = Literal[
     "lc_layer_moved", "lc_fit_context", "lc_fit_need", "lc_weights", "lc_param", "lc_kv", "lc_kv_total",
     "lc_kv_cells", "lc_state", "lc_output", "lc_compute", "lc_copies", "lc_pipeline_retry", "lc_malloc",
     "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_late", "lc_no_compute",
-    "lc_no_kv", "lc_warmup", "lc_metal_full", "lc_no_context", "lc_no_weights", "cuda_error_oom",
+    "lc_no_kv", "lc_warmup", "lc_stopped", "lc_metal_full", "lc_no_context", "lc_no_weights", "cuda_error_oom",
     "lc_cublas", "lc_crash", "lc_guard",
     "lc_where", "lc_no_output", "lc_load_failed", "lc_kv_full", "lc_bad_flag", "lc_line", "lc_build",
     "lc_studio", "lc_slots", "lc_prompt_cache", "lc_serving", "lc_request", "lc_breakdown",

@@ -17,9 +17,9 @@ from oomph.logs.shape import shortage
 
 COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
-_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton"}) | {
-    row.kind for row in COMMON
-}
+_WRITTEN_BY_PEOPLE = frozenset(
+    {"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton", "load_files"}
+) | {row.kind for row in COMMON}
 # kind -> the engine that prints it
 _PRINTED_BY = {
     row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
@@ -224,14 +224,43 @@ def engine_of(observations: Sequence[Observation]) -> str:
         processes = {observation.process for observation in observations}
         if heads := next((e.name for e in all_engines() if not processes.isdisjoint(e.processes)), ""):
             return heads
-        named = [
-            str(observation.values.get("engine", ""))
-            for observation in observations
-            if observation.kind == "engine_named"
-        ]
-        plain = next((name for name in named if name not in SETTINGS), "")
-        return name_of(plain) if plain else SETTINGS.get(named[0], "") if named else ""
+        return _named(observations)
     return max(counts, key=lambda name: counts[name])
+
+
+_NAME = re.compile(
+    r"(?ai)(?<![A-Za-z0-9_])(?P<name>vllm|sglang|tensorrt[- ]llm|trt-?llm|ollama|llama\.cpp|llama-server|lm ?studio|"
+    r"koboldcpp)(?![A-Za-z0-9_])"
+)
+# another engine that is only compared with
+_BESIDE = re.compile(
+    r"(?i)\b(?:as|than|unlike|while|whereas|compar\w{1,5} (?:to|with)|versus|vs\.?|not) (?:the |in |with )?$"
+)
+_WORKS = re.compile(
+    r"(?i)\s{1,3}(?:is able|can |could |works?\b|worked|runs?\b|succeeds|handles|does not|doesn't|has no)"
+)
+_FAILS = re.compile(
+    r"(?i)[^.,;]{0,24}\b(?:fail|crash|OOM|out of memory|hang|hung|can ?not|can't|unable|error|dies|stuck|killed)"
+)
+
+
+def _named(observations: Sequence[Observation]) -> str:
+    """Of the engines that are named in words, the one that fails; else the one that is named most, or first."""
+    scores: Counter[str] = Counter()
+    for observation in observations:
+        word, text = str(observation.values.get("engine", "")), observation.text
+        if observation.kind != "engine_named":
+            continue
+        if word in SETTINGS:
+            scores[SETTINGS[word]] += 1
+        elif engine := name_of(word):
+            scores[engine] += 0
+        for match in _NAME.finditer(text):
+            before, behind = text[max(0, match.start() - 30) : match.start()], text[match.end() : match.end() + 60]
+            if not _BESIDE.search(before) and not _WORKS.match(behind):
+                scores[name_of(match["name"])] += 4 if _FAILS.match(behind) else 2
+    scores.pop("", None)
+    return max(scores, key=lambda name: scores[name]) if scores else ""
 
 
 def _names(observations: Sequence[Observation]) -> set[str]:

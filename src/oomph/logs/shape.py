@@ -28,7 +28,7 @@ _SHORT = re.compile(
 # The same words in advice, in a setting, or about somebody else's run.
 _HINT = re.compile(
     r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
-    r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential"
+    r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential|(?:is|are|gets) logged|logged at"
     r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline"
     r"|\bno longer\b|\bnever (?:run|hit|get|go|OOM)|\bwithout (?:running |hitting |getting |any )|(?:n['’]t|not) (?:run|hit|get|go|cause|trigger|OOM)",
     re.IGNORECASE,
@@ -56,6 +56,7 @@ _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
     ("runtime_request", re.compile(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
 )  # fmt: skip
+_COMPARED = re.compile(r"(?i)exceed|larger|more")
 WORTH = (
     "emory",
     "EMORY",
@@ -83,6 +84,8 @@ def shortage(text: str) -> Values | None:
     if match is None or _HINT.search(text, max(0, match.start() - 120), match.end() + 120):
         return None
     values: Values = dict(figures(text))
+    if not values and _COMPARED.match(match[0]):
+        return None  # said of models and cards in general
     about = next((stage for stage, words in _ABOUT if words.search(text)), None)
     if about:
         values["about"] = about

@@ -16,6 +16,7 @@ class SgLang(EngineProtocol):
     name = "sglang"
     title = "SGLang"
     words = Words(
+        missing_stages=("profile_run", "cudagraph_profile"),  # what the pool may have is computed, not measured
         stages={
             "kv_check": "while sizing the memory pool",
             "kv_alloc": "while allocating the memory pool",

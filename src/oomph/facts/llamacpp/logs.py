@@ -111,6 +111,8 @@ ROWS = (
     LogRow("lc_load_failed", "failed to load model", r"(?:common_init_\w{1,20}|load_model|llama_init\w{0,20}): (?:error: )?failed to load model"),
     LogRow("lc_load_failed", "Failed to load the model", r"^\W{0,6}Failed to load the model\s*$"),  # LM Studio's window
     LogRow("lc_load_failed", "Error loading model.", r"Error: Error loading model\."),
+    *(LogRow("lc_load_failed", f"failed to load {part} model", rf"failed to load {part} model") for part in ("multimodal", "draft", "CLIP")),
+    LogRow("lc_stopped", "The model has crashed", r"The model has crashed"),  # LM Studio
     LogRow("lc_load_failed", "Failed to load LLM ", r"Failed to load LLM "),
     LogRow("lc_load_failed", "Failed to load the model: ", r"Failed to load the model: (?P<why>.{1,200})"),
     LogRow("lc_load_failed", "(Exit code", r"^\W{0,4}\(Exit code:? -?\d{1,20}\)"),

@@ -45,6 +45,11 @@ ROWS = (
     LogRow("ol_backoff", "did not fit, applying backoff", r'backoff="?(?P<backoff__float>[\d.]+)'),
     LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated: (?P<why>.{1,200})"),
     LogRow("ol_runner_died", "process no longer running", r"(?:llama runner|llama-server) process no longer running:? ?(?P<why>.{0,200})"),
+    LogRow("ol_runner_died", "reported out-of-memory during startup", r"llama-server reported (?P<why>out-of-memory during startup(?:: .{0,200})?)"),
+    LogRow("ol_runner_died", "llama-server startup failed after", r"llama-server startup failed after projector CPU offload retry:? ?(?P<why>.{0,200})"),
+    LogRow("ol_runner_died", "error starting llama-server", r"error starting llama-server:? ?(?P<why>.{0,200})"),
+    LogRow("ol_runner_died", "llama-server terminated", r'msg="llama-server terminated" error="?(?P<why>.{1,200})'),
+    LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated\W{0,4}$"),
     LogRow("ol_runner_died", "llama runner exited", r"llama runner exited, (?P<why>you may not have enough (?:available )?memory)"),  # 2023
     LogRow("ol_stopped", "while running the model", r"error was encountered while running the model"),
     LogRow("ol_stopped", "post predict", r'msg="post predict" error='),

@@ -121,7 +121,7 @@ ROWS = (
     LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})",
            more=(r"/cpp/tensorrt_llm/(?P<place>\w{1,40})/",)),
     # the executor's loop: a step that failed, a request that was refused
-    LogRow("exception", "Encountered an error in", r"(?P<type>Encountered an error) (?:in (?:forward\w{0,10}|decode|\w{1,40} step)(?: function)?|when fetching new request): (?P<message>.{1,300})"),
+    LogRow("exception", "Encountered an error", r"(?P<type>Encountered an error) (?:in (?:forward\w{0,10}|decode|\w{1,40} step)(?: function)?|when fetching new request): (?P<message>.{1,300})"),
     LogRow("tr_forward", "Encountered an error", r"Encountered an error (?:in (?:forward\w{0,10}|\w{1,40} step) function|when fetching new request)"),
     LogRow("exception", "CUDA runtime error in", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>CUDA runtime error) in (?P<message>(?!.{0,200}out of memory).{1,300})"),
     LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::(?P<function>[\w:~]{3,200})"),  # its C++ frames, innermost first
@@ -131,6 +131,7 @@ ROWS = (
     LogRow("tr_line", "[TRT] [", r"\[TRT\] \[[EWIV]\]"),
     # Triton's log around it: the model's name is the user's, and nearly always the example's
     LogRow("tr_line", "tensorrt_llm", r"\b(?:loading|failed to load|successfully loaded|unloading:?|TRITONBACKEND_\w{1,40}): '?\w{0,40}tensorrt_llm"),
+    LogRow("tr_line", "load", r"\bload(?:ing:|) '?(?:preprocessing|postprocessing|tensorrt_llm_bls)\b"),
     LogRow("tr_line", "tensorrtllm", r"(?:backends?/|libtriton_|backend ')tensorrtllm"),
     LogRow("tr_executor", "MPI_ABORT", r"MPI_ABORT was invoked on rank \d"),
     LogRow("tr_executor", "Failed to initialize executor", r"Failed to initialize executor on rank \d"),

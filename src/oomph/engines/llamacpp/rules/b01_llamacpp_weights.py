@@ -31,7 +31,9 @@ _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS) or case.death.kind in TROUBLES:
+    if case.stage != "weights_load" or not case.failed or case.death.kind in TROUBLES:
+        return None
+    if not case.has(*_KINDS) and not case.memory:
         return None
     if (
         not case.memory
@@ -66,9 +68,9 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, ("layers", layers) if layers else "layers", "experts", "overhead", "evict", "quant",
                       first=("layers",))  # fmt: skip
     return Candidate(
-        Tier.COMPUTED,
+        Tier.COMPUTED if case.has(*_KINDS) else Tier.LIKELY,
         text,
-        case.line(*_KINDS),
+        case.line(*_KINDS, "memory_short"),
         remedies,
         (advice.reject("context", "the KV cache is allocated after the weights"),),
     )

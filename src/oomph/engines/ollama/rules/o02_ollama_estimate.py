@@ -31,6 +31,8 @@ def match(case: Case) -> Candidate | None:
     died = case.has("ol_runner_died")
     if not case.failed or case.stage not in RULE.stages or case.death.kind in TROUBLES:
         return None
+    if case.stage == "weights_load" and not died:
+        return None  # B01
     running = case.stage in ("sampler_warmup", "runtime_request")
     if running and not case.memory and not case.has("lc_late", "lc_alloc_compute"):
         return None

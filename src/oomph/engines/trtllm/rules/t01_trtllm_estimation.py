@@ -25,12 +25,8 @@ def match(case: Case) -> Candidate | None:
         return None
     if case.stage not in RULE.stages or case.has("tr_component"):
         return None
-    if case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context") and not case.has(
-        "tr_weights", "tr_created"
-    ):
+    if not _pytorch_backend(case):
         return None  # an engine that was built before: nothing is estimated when it is loaded
-    if case.has("tr_oom") and not case.has("tr_weights", "tr_created", "tr_loaded", "torch_oom", "tr_features"):
-        return None  # a built engine's runtime, which estimates nothing
     weights = case.value("tr_weights", "weights") or case.value("tr_created", "weights")
     tried = case.oom_value("tried")
     text = "The estimation run, one full batch and the CUDA graphs, did not fit beside the weights"
@@ -43,6 +39,16 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.LIKELY, text, case.line("tr_weights", "tr_created", "torch_oom", "tr_oom"), remedies, rejected
     )
+
+
+def _pytorch_backend(case: Case) -> bool:
+    """A line, a frame or a program of the backend that estimates; it is the only one since 1.0."""
+    own = case.has("tr_weights", "tr_created", "tr_loaded", "tr_features", "tr_args", "tr_step", "tr_budget")
+    if own or case.in_traceback("/_torch/", "create_py_executor") or case.within("1.0.0", "") is True:
+        return True
+    built = case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context", "tr_oom")
+    programs = {str(observation.values.get("engine", "")) for observation in case.all("engine_named")}
+    return not built and bool(programs & {"trtllm-serve", "trtllm-bench", "TorchLlmArgs", "extra_llm_api_options"})
 
 
 RULE = Rule(
