@@ -58,7 +58,13 @@ def lines() -> list[str]:
     groups = [(f"first sight, {name} batch", [r for r in judged if r["batch"] == name]) for name in batches]
     engines = sorted({row["engine"] for row in judged})
     groups += [(f"first sight, {name}", [row for row in judged if row["engine"] == name]) for name in engines]
-    groups += [("first sight, all batches", judged), ("in sample", rows("build"))]
+    build = rows("build")
+    gathered = [row for row in build if row["batch"].startswith("gathered")]
+    groups += [
+        ("first sight, all batches", judged),
+        ("first sight while it was built", gathered),
+        ("in sample", [row for row in build if row not in gathered]),
+    ]
     return [_line(name, figures(group)) for name, group in groups]
 
 
