@@ -168,3 +168,37 @@ def test_a_clients_error_is_one_of_a_running_server() -> None:
 def test_a_dead_actor_is_a_report_and_no_placement() -> None:
     line = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
     assert explain(f"# vllm: failed to load with segfault\n\n{line}").cause.id == "N24"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "# [Feature]: better use of memory, so that we do not run into OOM",
+        "# [RFC]: what to do when it runs out of memory",
+    ],
+)
+def test_a_proposal_is_no_failure(title: str) -> None:
+    text = "When vLLM cannot hold a model, users get an out of memory error.\n"
+    assert explain(f"{title}\n\n{text}").failed is None
+    assert explain(f"# [Bug]: it fails\n\n{text}").failed is True
+
+
+def test_chinese_words_beside_an_engines_name() -> None:
+    """Between a letter and a Chinese character there is no word boundary in Python."""
+    result = explain("# 使用vllm部署模型，推理请求导致服务崩溃\n\n启动成功，但是一个请求后挂掉。\n")
+    assert (result.failed, result.stage, result.engine.name) == (True, "runtime_request", "vllm")
+    assert explain("# vllm0.10.1报显存溢出\n").cause.id == "M01"
+
+
+def test_the_engine_that_fails_and_not_the_one_it_is_compared_with() -> None:
+    text = "# CUDA OOM: unable to run the same model as vLLM\n\nvLLM is able to serve it but SGLang fails to start.\n"
+    assert explain(text).engine.name == "sglang"
+
+
+def test_a_loop_without_a_name_is_somebodys_requests() -> None:
+    bar = " 11%|████▉          | 25/232 [01:26<02:49,  1.22it/s]"
+    line = "NPU out of memory. NPUWorkspaceAllocator tried to allocate 187.54 MiB"
+    line += "(NPU 0; 60.96 GiB total capacity; 61.91 MiB free)"
+    case = read_case(f"# vllm-ascend: errors\n\n{bar}{line}\n")
+    assert case.stage == "runtime_request"
+    assert case.oom_value("tried") and case.total == round(60.96 * 2**30)

@@ -10,6 +10,7 @@ from oomph.doctor.failure import UNSAID
 from oomph.doctor.inferred import Inferred, inferred
 from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rank import Ranked, candidates, undecided
+from oomph.doctor.rebuild import gpu_row
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
 from oomph.doctor.words import foreign, plain, plain_advice, table, translated
@@ -51,7 +52,16 @@ def explain_case(case: Case) -> Explanation:
         tuple(notes),
         guess.stage,
         guess.reason,
+        gpu=_card(case),
     )
+
+
+def _card(case: Case) -> str:
+    """As it was given; else as the text names it, unless the log's own total is another card's."""
+    if case.gpus:
+        return case.gpus[0].name
+    row = gpu_row(case.total or 0, named=case.named_gpu) if case.named_gpu else None
+    return row.name if row is not None and row.name == case.named_gpu else ""
 
 
 def _near(best: Ranked, other: Ranked) -> bool:

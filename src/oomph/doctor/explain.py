@@ -136,7 +136,8 @@ def case_of(
     """`observed`: of the same log, where it has been looked at already."""
     lines, observations = observed or observe_raw(raw)
     if deployment is None or not deployment.engine.name:
-        own = [o for o in observations if o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
+        report = bool(lines) and lines[0].text.startswith("# ")  # a title: of whatever its settings are
+        own = [o for o in observations if report or o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
         own = [observation for observation in own if "title" not in observation.values]
         _refuse_other(raw, [observation.kind for observation in own], engine_of(own), _settings(observations))
     devices = gpus or (deployment.gpus if deployment else ())

@@ -60,6 +60,7 @@ class Explanation(Printed, frozen=True):
     inferred_stage: str | None = None  # of a log without an error: where it would have died, never a failure
     inferred_reason: str = ""
     advice: Advice | None = None  # planned; `remedies` and `rejected` are views of it, with what no plan can judge
+    gpu: str = ""  # the card, where it was given or the text names it
 
     def in_short(self) -> str:
         died = {True: "failed", False: "did not fail", None: "cannot tell"}[self.failed]

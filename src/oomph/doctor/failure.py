@@ -60,7 +60,7 @@ def _named_by_title(failure: Observation | None, observations: Sequence[Observat
     if title is None or (failure is not None and failure.kind not in UNSAID):
         return None
     kinds = {observation.kind for observation in observations}
-    if not kinds.isdisjoint(("memory_short", "oom_mentioned")) and title.kind != "sigkill":
+    if not kinds.isdisjoint(("memory_short", "oom_mentioned")) and title.kind not in ("sigkill", "driver_oom"):
         return None
     if any(observation.kind == "exception" and own_words(observation) for observation in observations):
         return None
@@ -153,8 +153,21 @@ STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
 }  # fmt: skip
 
 
+# what shows a run of its author's own below a proposal
+OWN_RUN: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
+    "frame",
+    "exception",
+    "args",
+    "engine_config",
+    "traceback",
+}
+
+
 def _said_by_people(observations: Sequence[Observation], up: int) -> Observation | None:
     """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
+    kinds = {observation.kind for observation in observations}
+    if "proposed" in kinds and kinds.isdisjoint(OWN_RUN):
+        return None
     if up:  # a report of a bug whose title says that memory ran out: behind the lines of a running server that are here
         return next((o for o in observations if _heading(o) and _REPORT.search(o.text) and o.text[:2] == "# "), None)
     begun = any(observation.kind in STARTED for observation in observations)
@@ -396,6 +409,11 @@ def _aside(observation: Observation, kinds: set[LogKind]) -> bool:
     )
 
 
+_SAY_WHAT: Final[frozenset[LogKind]] = frozenset(
+    {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_bad_address", "x_crash", "x_no_kernel", "x_import",
+     "x_mismatch", "x_compiler"}
+)  # fmt: skip
+_BY_RAY: Final = "died or was killed while executing a task"
 RAYS_LIST: Final = "causes"  # Ray lists what may have ended a worker, the kernel first: a guess, not a report
 
 
@@ -405,8 +423,8 @@ def _harmless(observation: Observation, kinds: set[LogKind]) -> bool:
         return True
     if observation.kind == "kv_need_part":
         return "kv_need" in kinds or "kv_len_part" not in kinds
-    if observation.kind == "sigkill" and RAYS_LIST in observation.text:
-        return bool(kinds & {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_bad_address"})
+    if observation.kind == "sigkill" and (RAYS_LIST in observation.text or _BY_RAY in observation.text):
+        return not kinds.isdisjoint(_SAY_WHAT)
     if observation.kind == "sigkill" and (observation.text.strip() == "Killed" or "using SIGKILL" in observation.text):
         # a parent that clears up after an error
         return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary", "sg_exception"})

@@ -23,7 +23,7 @@ def milestone(observations: Sequence[Observation]) -> StageName | None:
         elif observation.kind == "tr_step":
             stage = AFTER_COMPONENTS.get(str(observation.values.get("component", "")))
         elif observation.kind == "bar":
-            what = str(observation.values.get("what", ""))
+            what = str(observation.values.get("what", "")) or "requests"  # a loop of whoever asks
             stage = next((name for pattern, name in BARS if compiled(pattern).search(what)), None)
         elif observation.kind == "placed":
             stage = next(name for name in ORDER if name == observation.values.get("stage"))

@@ -33,12 +33,15 @@ _SERVING: Final = re.compile(
     r"(?:keeps?|slowly|gradually|steadily) (?:growing|increas\w{0,3}|grow\w{0,2})|gradually|prompt_logprobs"
     r"|(?:through|via|using|from|with) (?:open ?-?web ?-?ui|claude code|cline|librechat|sillytavern|the (?:chat|web) ?ui|curl)|\bsending (?:\w{1,12} ){0,3}(?:loads?|requests?|prompts?|contexts?)|(?:on|with|across) (?:multiple|several|many) (?:sessions|chats)"
     r"|with (?:one|a single|multiple|several|more than one|two) (?:requests?|prompts?|images?)|first (?:request|prompt|message|inference|generation)|service calls|(?:quer(?:y|ies)|requests?|prompts?) (?:with|of|containing)|chat[ /]completions?"
-    r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时间|小时后|长文本|对话|调用接口"
+    r"|pass(?:ing|ed)? (?:even |just |only )?(?:one|a|the|any) (?:single )?prompt|(?:1st|2nd|3rd|second|third|next|every|each) (?:request|prompt|message|inference|query)"
+    r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时|服务一段时|一段时间后|小时后|长文本|对话|调用接口"
 )
 _CAPTURING: Final = re.compile(
     r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:graph (?:captur\w{0,3}|build\w{0,3})|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
 )
-_PROFILING: Final = re.compile(r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)")
+_PROFILING: Final = re.compile(
+    r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)|\bdetermin\w{0,4} (?:the )?(?:available |free )?(?:v?ram|gpu|memory)\b"
+)
 _LOADING: Final = re.compile(
     r"(?i)\b(?:while|when|during|on|at|in|to|for|after) (?:the )?(?:re)?load(?:ing|s)? (?:of )?(?:the |model |model's |safetensors |checkpoint |all ){0,3}"
     r"(?:weights?|shards?|checkpoints?|tensors?)\b|\b(?:weights?|shards?|checkpoint)[ -]load|\b(?:weights?|model) (?:load|mmap)\b|加载权重"
@@ -100,4 +103,8 @@ def activity(lines: Sequence[Line], failing: int) -> Activity | None:
         ("serving", _SERVING),
         ("starting", _STARTING),
     )
-    return next((name for name, pattern in rows if any(pattern.search(text) for text in texts)), None)
+    titles = [text for text in texts if text.startswith("# ")]
+    for spoken in (titles, texts):  # what stands in the title is what it is about
+        if doing := next((name for name, pattern in rows if any(pattern.search(text) for text in spoken)), None):
+            return doing
+    return None

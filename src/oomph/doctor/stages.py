@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import FAR, STARTED, find_doubt, find_failure, last_ready, unworded_doubt
+from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_doubt, find_failure, last_ready, unworded_doubt
 from oomph.doctor.guesses import guess
 from oomph.doctor.last_signs import code_names, weakest_sign
 from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK
@@ -171,6 +171,8 @@ _TOLD: dict[str, StageName] = {
 def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[LogKind]) -> Death | None:
     """A failure that is only told. Of a server whose lines show it running only that it was ended counts."""
     sentence = find_told(lines)
+    if "proposed" in completed and completed.isdisjoint(OWN_RUN):
+        return None
     if sentence is None or (last_ready(observations) and not sentence.ended):
         return None
     if completed.isdisjoint(STARTED) and not (sentence.memory and "engine_named" in completed):

@@ -96,13 +96,16 @@ SETTINGS = {
     "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang",
     "TorchLlmArgs": "trtllm", "TrtLlmArgs": "trtllm", "free_gpu_mem_fraction": "trtllm", "trtllm-bench": "trtllm",
     "EngineArgs": "vllm", "AsyncEngineArgs": "vllm", "VllmConfig": "vllm", "vllm_config": "vllm",
-    "speed input": "vllm",
+    "speed input": "vllm", "max-model-len": "vllm", "num-speculative-tokens": "vllm", "hf-config-path": "vllm",
+    "maybe_override_with_speculators": "vllm", "kv-cache-memory": "vllm", "collect_env.py": "vllm",
 }  # fmt: skip
 
 _FAILS = r"(?<![A-Za-z0-9_])(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])(?![A-Za-z0-9_])"
 _UTIL = r"gpu[_-]memory[_-]utilization[\"']?[ =:]{1,3}[\"']?(?P<util__float>[01]?\.\d{1,4})"
 
 GENERIC = (
+    LogRow("proposed", "motivation and pitch", r"^#{1,4} .{0,20}The feature, motivation and pitch"),  # a template's heading
+    LogRow("proposed", "## ", r"(?i)^#{2,4} (?:proposals?|why this matters|feature request)\b"),
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
     LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
     LogRow("frame", ".py:", r"^\s{0,8}(?P<path>[\w./-]{1,200}\.py):(?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # retold
@@ -115,7 +118,7 @@ GENERIC = (
     LogRow("exception", "Exception    ", r"^\s{0,4}(?P<type>[A-Z]\w{0,60}Exception) {4,40}Tra"),
     # whose log it is, where no line of an engine says so: an image, a program, a path
     # (?a): the letters of another script may follow a name without a space
-    LogRow("engine_named", "vllm", r"(?a)(?<![\w.-])(?P<engine>vllm)(?![\w.])"),
+    LogRow("engine_named", "vllm", r"(?a)(?<![\w.-])(?P<engine>vllm)(?![A-Za-z_]|\.\w)"),
     LogRow("engine_named", "vllm.", r"(?a)\b(?P<engine>vllm)\.(?:v1|engine|worker|entrypoints|executor|model_executor|utils)\b"),
     LogRow("engine_named", "vLLM", r"(?a)\b(?P<engine>vLLM)\b"),
     LogRow("engine_named", "sglang", r"(?a)\b(?P<engine>sglang)\b"),
@@ -138,8 +141,7 @@ GENERIC = (
     *(LogRow("engine_named", name, rf"(?a)\b(?P<engine>{name})\b") for name in ("llamafile", "ramalama", "RamaLama", "LM Studio", "LMStudio", "llama-swap")),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
-    # the same in Chinese: it hangs, an error, it fails, it crashes
-    *(LogRow("said_failed", word, rf"^# .{{0,200}}{word}") for word in ("卡住", "卡死", "报错", "失败", "崩溃", "无法")),
+    LogRow("bar", "it/s", r"^\s{0,8}(?P<what>)\d{1,3}%\|[^|]{0,300}\| ?\d{1,9}/\d{1,9} \["),  # somebody's own loop has no name
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
@@ -242,6 +244,16 @@ TORCH_OOM_NEW = LogRow(
         rf"{word}:? ?(?P<{name}__{unit}>[\d.]+{tail})"
         for name, word in (("free", "free"), ("total", "total"), ("allocated", "allocated"), ("reserved", "reserved"))
         for unit, tail in (("size", " ?(?:[KMGT]iB|bytes)"), ("B", "(?![\\d.]| ?[KMGTb])"))
+    ),
+)
+# torch_npu's second allocator: "NPUWorkspaceAllocator tried to allocate 187.54 MiB(NPU 0; 60.96 GiB total capacity; 61.91 MiB free)"
+NPU_WORKSPACE_OOM = LogRow(
+    "torch_oom",
+    "llocator tried to allocate",
+    r"llocator tried to allocate (?P<tried__size>[\d.]+ ?[KMGT]iB)",
+    more=(
+        r"(?P<total__size>[\d.]+ [KMGT]iB) total capacity",
+        r"capacity; (?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free",
     ),
 )
 TORCH_PROCESS = r"Process (\d+) has ([\d.]+ (?:[KMGT]iB|bytes)) memory in use"

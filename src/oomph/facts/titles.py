@@ -12,7 +12,7 @@ from oomph.ir.log_kinds import LogKind
 
 _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
     ("x_bad_address", r"illegal (?:memory access|instruction|address)|cudaErrorIllegal|misaligned address|device-side assert|CUBLAS_STATUS_(?!ALLOC)|memory access fault|invalid device pointer|\bXid \d"),
-    ("x_nccl", r"(?:nccl|rccl|hccl|gloo|all[- ]?reduce|all[- ]?gather|collectives?)\b[^.]{0,40}(?:errors?|time[ds]?[ -]?out|hangs?|fail(?:s|ed|ure)?|stuck|deadlock)|watchdog[^.]{0,30}time[ds]?[ -]?out|unhandled (?:system|cuda) error|client socket has timed out|rendezvous[^.]{0,30}(?:time|fail|error)"),
+    ("x_nccl", r"(?:nccl|rccl|hccl|gloo|all[- ]?reduce|all[- ]?gather|collectives?)\b[^.]{0,40}(?:errors?|time[ds]?[ -]?out|hangs?|fail(?:s|ed|ure)?|stuck|deadlock)|watchdog[^.]{0,30}time[ds]?[ -]?out|unhandled (?:system|cuda) error|client socket has timed out|(?:connect\w{0,4}|socket)\b[^.]{0,60}(?:node|peer|rank|worker|socket)[^.]{0,40}time[ds]?[ -]?out|rendezvous[^.]{0,30}(?:time|fail|error)"),
     ("x_crash", r"seg[ -]?fault|segmentation fault|SIGSEGV|SIGABRT|core dump"),
     ("x_no_kernel", r"no kernel image|(?:sm_?\d{2,3}a?|gfx\d{3,4}|compute capability [\d.]{1,5})\b[^.]{0,40}(?:not support|unsupport)|(?:not (?:compiled|built)|no kernels?) for sm_?\d"),
     ("x_architecture", r"(?:architectures?|model[ _]type)\b[^.]{0,60}(?:not (?:support|recogni)|unsupport|unknown)|(?:unsupported|unknown) (?:model )?(?:architecture|model type)"),
@@ -27,6 +27,7 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
     ("x_port", r"address already in use|port\b[^.]{0,20}already in use"),
     ("x_broken_file", r"SafetensorError|corrupt(?:ed)? (?:file|checkpoint|safetensors|gguf|model)"),
     ("x_driver", r"driver (?:version )?is (?:too old|insufficient)|unsupported toolchain"),
+    ("driver_oom", r"NV_ERR_NO_MEMORY"),
     ("sigkill", r"\b(?:be|been|being|gets?|getting|got|was|is|are|keeps?|process|worker) killed\b|OOM[- ]?kill|exit(?:ed)? (?:with )?(?:code|status) 137"),
 )  # fmt: skip
 # what a sentence below a title may name just so
@@ -36,11 +37,14 @@ LOOSE: Final[tuple[tuple[LogKind, str], ...]] = tuple(
 )  # fmt: skip
 # that it failed, in the words of people, whatever of
 _FAILED: Final = (
-    r"crash|hang|hung|\bkill|\bdie[sd]\b|freez|frozen|fail|error|exception|abort|assert|deadlock|"
+    r"crash|hang|hung|\bkill|\bdie[sd]\b|freez|frozen|fail|error|exception|abort|assert|deadlock|\bbroken?\b|崩溃|挂掉|报错|失败|卡住|卡死|无法|错误|被杀|"
     r"(?:cannot|can['’]?t|can not|could ?n['’]?t|could not|unable|not able|wo ?n['’]?t|will not|does ?n['’]?t|does not|did not|did ?n['’]?t|never)"
-    r" (?:be |able to |to |properly |correctly ){0,3}(?:load|start|run|launch|serve|boot|deploy|init)"
+    r" (?:be |able to |to |properly |correctly |get \w{1,20} to ){0,3}(?:load|start|run|launch|serve|boot|deploy|init)"
 )
+# a wish, not a report: nothing of its author's own has failed unless a log below says so
+_PROPOSED: Final = r"[\[(](?:feature|rfc|docs?|perf\w{0,10}|misc|roadmap|proposal|enhancement|new model|feat)\b|(?:feat|docs?|perf|chore|refactor)(?:\(\w{1,30}\))?:"
 TITLES: Final[tuple[LogRow, ...]] = (
+    LogRow("proposed", "# ", rf"(?i)^# (?:{_PROPOSED})"),
     LogRow("said_failed", "# ", rf"(?i)^# (?!.{{0,200}}(?:performance|question|\bslow)).{{0,200}}?(?:{_FAILED})"),
     *(LogRow(kind, "# ", rf"(?i)(?P<title>^# ).{{0,200}}?(?:{words})") for kind, words in _ROWS),
 )

@@ -72,6 +72,6 @@ SharedKind = Literal[
     "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
     "mmap_failed", "driver_oom", "shm_full", "shm_small", "bus_error", "rss", "cgroup", "orphan", "mig",
     "triton_oom", "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
-    "bar", "placed", "said_failed",
+    "bar", "placed", "said_failed", "proposed",
 ]  # fmt: skip
 LogKind = VllmKind | SglangKind | TrtllmKind | OllamaKind | LlamaCppKind | TroubleKind | SignKind | SharedKind

@@ -5,7 +5,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from oomph.engines.registry import all_engines, name_of
-from oomph.facts.loglines import GENERIC, SETTINGS, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
+from oomph.facts.loglines import (
+    GENERIC,
+    NPU_WORKSPACE_OOM,
+    SETTINGS,
+    TORCH_OOM,
+    TORCH_OOM_NEW,
+    TORCH_PROCESS,
+    LogRow,
+    convert,
+)
 from oomph.facts.titles import TITLES
 from oomph.facts.troubles import ROWS as TROUBLES, SIGNS
 from oomph.facts.vllm.files import FILES
@@ -15,7 +24,14 @@ from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
 
-COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
+COMMON: tuple[LogRow, ...] = (
+    *GENERIC,
+    TORCH_OOM,
+    TORCH_OOM_NEW,
+    NPU_WORKSPACE_OOM,
+    *TROUBLES,
+    *SIGNS,
+)  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
 _WRITTEN_BY_PEOPLE = frozenset(
     {"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton", "load_files"}

@@ -52,7 +52,8 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
 
 def _head(explanation: Explanation) -> str:
     engine = f"{engine_named(explanation.engine.name).title} {explanation.engine.version}".strip()
-    card = f"{explanation.total_bytes / GIB:.2f} GiB per GPU" if explanation.total_bytes else ""
+    size = f"{explanation.total_bytes / GIB:.2f} GiB per GPU" if explanation.total_bytes else ""
+    card = ", ".join(words for words in (explanation.gpu, size) if words)
     return "   ".join(part for part in (explanation.model, engine, card) if part)
 
 
