@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
+import random
 import time
 import tracemalloc
 from pathlib import Path
@@ -95,6 +98,22 @@ def test_memory_is_bounded_when_every_line_is_wanted() -> None:
 def test_binary_is_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="not text"):
         read_stream(io.BytesIO(data), "core.bin")
+
+
+@pytest.mark.parametrize(
+    "packed", [b"\x28\xb5\x2f\xfd\x04rest", lzma.compress(LINE), bz2.compress(LINE), b"PK\3\4rest"]
+)
+def test_what_another_program_packed_is_refused_with_the_way_to_unpack_it(packed: bytes) -> None:
+    with pytest.raises(InputError, match="is packed by") as refusal:
+        read_stream(io.BytesIO(packed), "server.log.zst")
+    assert "| oomph explain -" in (refusal.value.hint or "")
+
+
+def test_noise_behind_a_log_is_passed_by() -> None:
+    noise = random.Random(3).randbytes(6 << 20)
+    log = read_stream(io.BytesIO(NEEDLE * 20_000 + b"\n" + noise + b"\nKilled\n" + LINE * 20_000))
+    assert any(line.text == "Killed" for line in log.lines)
+    assert sum(len(line.text) for line in log.lines) < 8 << 20
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:

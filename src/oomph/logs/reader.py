@@ -98,11 +98,23 @@ def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
     if first[:2] == b"\x1f\x8b":
         yield from _gunzip(first, stream, source)
         return
+    for magic, (name, unpack) in _PACKED.items():
+        if first.startswith(magic):
+            raise InputError(f"{source} is packed by {name}: only gzip is read", hint=f"{unpack} | oomph explain -")
     decoder = _wide_decoder(first)
     chunk = first
     while chunk:
         yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk
         chunk = stream.read(CHUNK)
+
+
+# how a file of each packer begins -> its name, and the command that prints what is in it
+_PACKED = {
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc FILE"),
+    b"\xfd7zXZ\0": ("xz", "xz -dc FILE"),
+    b"BZh": ("bzip2", "bzip2 -dc FILE"),
+    b"PK\3\4": ("zip", "unzip -p FILE"),
+}
 
 
 def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:
