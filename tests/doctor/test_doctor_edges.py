@@ -18,8 +18,11 @@ from oomph.doctor.failing_stage import (
     while_starting,
 )
 from oomph.doctor.guesses import BUDGET, FULL, SLEEPERS, UNUSED, _budget, _cached, guess
+from oomph.doctor.inferred_vllm import EXTREME, _extreme
 from oomph.doctor.prior import _at_least, _failing_stage, contradiction
+from oomph.doctor.rebuild import ROUNDING, gpu_row
 from oomph.doctor.sizes import weight_bytes
+from oomph.facts.gpus import rows
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
 
@@ -265,3 +268,52 @@ def test_weights_in_host_memory_beyond_an_embedding(more: int, is_told: bool) ->
     if told is not None:
         assert told[0] == "host_ram" and "(5 of 8 layers)" in told[1]
     assert inferred_llamacpp._host_share(_case(lc_weights__size=size, lc_weights__buffer="CUDA0")) is None
+
+
+# --- cards, shares and vendors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "flag", "kinds", "total", "share"),
+    [
+        (EXTREME, None, (), 0, EXTREME), (0.0, EXTREME, (), 0, EXTREME), (EXTREME, 0.5, (), 0, EXTREME),
+        (0.5, EXTREME, (), 0, None), (EXTREME - 0.001, None, (), 0, None), (0.0, None, (), 0, None),
+        (0.0, True, (), 0, None), (0.0, "0.99", (), 0, None), (EXTREME, None, ("kv_tokens",), 0, None),
+        (EXTREME, None, ("kv_need",), 0, None), (1.0, None, (), 80 * GIB, 1.0), (EXTREME, None, (), 1 << 50, None),
+    ],
+)  # fmt: skip
+def test_a_share_that_leaves_next_to_nothing(
+    known: float, flag: Any, kinds: tuple[str, ...], total: int, share: float | None
+) -> None:
+    """As the log shows it, else as the command says it."""
+    case: Any = SimpleNamespace(
+        account=SimpleNamespace(util=known), flag=lambda name: flag, total=total,
+        has=lambda *names: bool({*names} & {*kinds}),
+    )  # fmt: skip
+    told = _extreme(case)
+    assert (told is not None) is (share is not None)
+    if told is not None:
+        assert told[0] == "runtime_request" and f"Utilization {share:g} leaves" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "vendors", "is_rocm"),
+    [
+        ("0.21.0", "", (), False), ("0.21.0+rocm702", "", (), True), ("", "HIP out of memory", (), True),
+        ("", "", ("amd",), True), ("", "", ("nvidia",), False), ("", "", ("nvidia", "amd"), True),
+    ],
+)  # fmt: skip
+def test_what_runs_on_rocm(version: str, text: str, vendors: tuple[str, ...], is_rocm: bool) -> None:
+    gpus = [SimpleNamespace(vendor=vendor) for vendor in vendors]
+    case: Any = SimpleNamespace(version=version, text=text, gpus=gpus)
+    assert Case.rocm.fget(case) is is_rocm  # type: ignore[attr-defined]
+
+
+def test_a_card_is_known_by_its_total_to_a_hundredth_of_a_gibibyte() -> None:
+    """Half of the last digit either way, and what rounding to it twice adds."""
+    assert ROUNDING == GIB // 80
+    card = max(rows(), key=lambda row: row.total_bytes)
+    for away in (-ROUNDING, 0, ROUNDING):
+        assert gpu_row(card.total_bytes + away, named=card.name) == card
+    assert gpu_row(card.total_bytes + ROUNDING + 1, named=card.name) is None
+    assert gpu_row(0, named=card.name) == card and gpu_row(0, named="") is None
