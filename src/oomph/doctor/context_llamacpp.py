@@ -11,6 +11,7 @@ _ON_COMMAND = re.compile(r"--ctx-size (\d{1,9})\b")
 def context_of(case: Case) -> int:
     """Tokens of all slots together; 0 where no line says it."""
     cells = case.value("lc_kv_cells", "cells") or case.value("ol_request", "cells")
+    cells = cells or case.value("lc_old_context", "context")
     if cells:
         return cells
     for observation in case.all("lc_param"):

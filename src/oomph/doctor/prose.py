@@ -18,6 +18,7 @@ _SERVING: Final = re.compile(
     r"(?i)\b(?:"
     rf"(?:after|for|within|every) (?:[\w~+.-]{{1,10}} ){{0,4}}(?:\d{{1,6}}[ -]?)?{_COUNTED}\b"
     r"|after (?:a while|a long time|some time|running for)|occasionally|randomly|intermittently"
+    r"|(?:performing|doing|running) (?:the |an? )?(?:inference|generation|evaluation|benchmark\w{0,3}|completions?|prefill\w{0,4}|decod\w{1,3})\b"
     r"|(?:when|while|once|after|upon|whenever|as soon as) (?:i |we |you |it |he |the |a |an |server |client |is |am ){0,3}"
     r"(?:send\w{0,3}|sent|submit\w{0,4}|mak(?:e|ing)|call\w{0,3}|quer(?:y|ied|ying)|process\w{0,3}|handl\w{0,3}|generat\w{0,3}|"
     r"infer\w{0,5}|ask\w{0,3}|chat\w{0,4}|prompt(?:ing|ed)?|receiv\w{0,3}|request\w{0,3}|upload\w{0,3}|translat\w{0,3})\b"

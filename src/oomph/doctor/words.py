@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from oomph.doctor.case import Case
+from oomph.doctor.context_llamacpp import SMALLEST, context_of
 from oomph.doctor.rule import Kind, Rejected, Remedy
 from oomph.engines.protocol import LeverWords
 from oomph.engines.registry import DEFAULT, all_engines, engine_named
@@ -101,6 +102,10 @@ def levers(case: Case, *names: str | tuple[str, float | int | str], first: Seque
         words = known.get(name)
         if words is None:
             continue
+        if number is None and (below := _below(case, name, words)) is not None:
+            number = below
+            if not number:
+                continue  # it is at its least already
         shown = words.unknown if number is None else f"{number:g}" if isinstance(number, float) else str(number)
         rank = -len(first) + list(first).index(name) if name in first else words.rank
         change = words.change.replace("{n}", shown)
@@ -109,6 +114,28 @@ def levers(case: Case, *names: str | tuple[str, float | int | str], first: Seque
         lever = "checkpoint" if name == "quant" else name
         remedies.append(Remedy(lever, change, kind, flags, costs=words.costs, rank=rank))
     return tuple(remedies)
+
+
+# what a lever lowers, as flags call it: lowered further than it is, never raised
+_LOWERED: dict[str, tuple[str, ...]] = {
+    "fraction_down": ("mem_fraction_static", "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction"),
+    "context": ("context_length", "max_seq_len"), "requests": ("max_running_requests",),
+    "batched_tokens": ("max_num_tokens",), "max_num_seqs": ("max_batch_size",),
+}  # fmt: skip
+
+
+def _below(case: Case, name: str, words: LeverWords) -> float | int | None:
+    """Less than what is in force, where the usual value is not less; None: the usual value will do."""
+    current = next((value for flag in _LOWERED.get(name, ()) if (value := case.flag(flag)) is not None), None)
+    if name == "context" and current is None:
+        current = context_of(case) or None
+    usual = _typed(words.unknown)
+    if isinstance(current, bool) or not isinstance(current, (int, float)) or isinstance(usual, str) or usual < current:
+        return None
+    if isinstance(current, float):
+        return round(current - 0.1, 2) if current > 0.3 else 0
+    least = SMALLEST if name == "context" else 2
+    return max(least, current // 2) if current > least else 0
 
 
 def _typed(text: str) -> int | float | str:

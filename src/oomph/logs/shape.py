@@ -28,7 +28,7 @@ _SHORT = re.compile(
 # The same words in advice, in a setting, or about somebody else's run.
 _HINT = re.compile(
     r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
-    r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential|(?:is|are|gets) logged|logged at"
+    r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential|(?:is|are|gets) logged|logged at|allocate graph, reserving"
     r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline"
     r"|\bno longer\b|\bnever (?:run|hit|get|go|OOM)|\bwithout (?:running |hitting |getting |any )|(?:n['’]t|not) (?:run|hit|get|go|cause|trigger|OOM)",
     re.IGNORECASE,

@@ -29,6 +29,7 @@ ROWS = (
     LogRow("lc_weights", "llm_load_tensors:", r"llm_load_tensors: +(?P<buffer>[\w.:\[\]-]{1,40}) {1,12}buffer size =\s*(?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_param", "llama_context:", r"llama_context: (?P<name>n_\w+|flash_attn|kv_unified)\s*= (?P<value>\S+)"),
     LogRow("lc_param", "llama_new_context_with_model:", r"llama_new_context_with_model: (?P<name>n_\w+|flash_attn)\s*= (?P<value>\S+)"),
+    LogRow("lc_old_context", "llama_model_load_internal: n_ctx", r"llama_model_load_internal: n_ctx\s{1,12}= (?P<context__int>\d{1,9})"),  # 2023
     LogRow("lc_kv", "KV buffer size", r"\b(?P<buffer>[\w.:\[\]-]{1,40})\s{1,12}KV buffer size =\s*(?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_kv_total", "KV self size", r"KV self size\s+=\s*(?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_kv_cells", "kv_size = ", r"kv_size = (?P<cells__int>\d+), type_k = '(?P<k>\w+)', type_v = '(?P<v>\w+)'"),

@@ -53,6 +53,7 @@ ROWS = (
     LogRow("ol_runner_died", "llama runner exited", r"llama runner exited, (?P<why>you may not have enough (?:available )?memory)"),  # 2023
     LogRow("ol_stopped", "while running the model", r"error was encountered while running the model"),
     LogRow("ol_stopped", "post predict", r'msg="post predict" error='),
+    LogRow("ol_stopped", "http://127.0.0.1:", r"http://127\.0\.0\.1:\d{2,5}/(?:completion|embedding|infill)\W{1,4}(?:EOF|read tcp|wsarecv|connect)"),
     LogRow("ol_running", "msg=", r'msg="(?:truncating input prompt|input truncated|aborting completion request|completion request|chat request|context limit hit)'),
     LogRow("ol_waiting", "llm server loading model", r'status="llm server (?:loading model|not responding)"'),
     LogRow("ol_stopped", "model runner has unexpectedly stopped", r"model runner has unexpectedly stopped"),
