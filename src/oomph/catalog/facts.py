@@ -15,8 +15,6 @@ FILE = os.path.join(os.path.dirname(__file__), "facts.json")
 # The GGUF quantisations that are offered, best first: llama.cpp's own order of perplexity (tools/quantize/README.md).
 TAGS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K")
 
-USES = {"c": "chat", "k": "code", "r": "reasoning", "v": "vision", "e": "embedding", "a": "audio", "b": "base"}
-
 
 class ModelFacts(Struct, frozen=True, array_like=True):
     """One model: what all of its checkpoints share."""
@@ -27,7 +25,7 @@ class ModelFacts(Struct, frozen=True, array_like=True):
     active: int  # parameters that one token is multiplied with
     context: int
     kv_bytes: int  # of one token, 16 bits, in layers that keep every token
-    uses: str  # letters of USES
+    uses: str  # letters: c chat, k code, r reasoning, v vision, e embedding, a audio, b base
     date: str  # of the maker's checkpoint on the hub; "" = not known
     licence: str
     quality: tuple[float, float, float]  # value, low, high on the June scale of facts/quality.py

@@ -121,11 +121,6 @@ def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[R
     return (*extra, *useless)
 
 
-def exact(n: int) -> str:
-    """As the engines print it: '14.76 GiB'."""
-    return f"{n / GIB:.2f} GiB"
-
-
 def floor2(value: float) -> float:
     return math.floor(value * 100) / 100
 

@@ -1,9 +1,7 @@
-"""What a log is made of before any wording is looked at: runs, exceptions with their causes, exits, who said it."""
+"""What a log is made of before any wording is looked at: runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
-
-from msgspec import Struct
 
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
@@ -26,18 +24,6 @@ SOFT_STARTS: Final[frozenset[LogKind]] = frozenset(
 )
 
 
-class Raised(Struct, frozen=True):
-    """One exception: where, by whom, through which frames, and the one that it was raised for."""
-
-    line: int
-    type: str
-    message: str
-    process: str = ""
-    rank: int | None = None
-    functions: tuple[str, ...] = ()
-    cause: int = 0  # line of the exception that it names as its cause
-
-
 def runs(
     observations: Sequence[Observation], went_further: Callable[[Sequence[Observation]], bool]
 ) -> list[Sequence[Observation]]:
@@ -56,33 +42,3 @@ def runs(
         if 0 < first < cuts[1] and not went_further(observations[:first]):
             cuts[0] = first  # a title and a command above the first start belong to no run
     return [observations[a:b] for a, b in zip(cuts, [*cuts[1:], len(observations)])]
-
-
-def exceptions(observations: Sequence[Observation]) -> tuple[Raised, ...]:
-    """In the order of the text; frames are those of the same process since its last exception."""
-    raised: list[Raised] = []
-    frames: dict[tuple[str, int | None], list[str]] = {}
-    chained: dict[tuple[str, int | None], int] = {}
-    last: dict[tuple[str, int | None], int] = {}
-    for observation in observations:
-        who = (observation.process, observation.rank)
-        if observation.kind == "frame":
-            frames.setdefault(who, []).append(str(observation.values.get("function", "")))
-        elif observation.kind == "chained":
-            chained[who] = last.get(who, 0)
-        elif observation.kind == "exception":
-            kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
-            functions = tuple(frames.pop(who, ())[-60:])
-            raised.append(
-                Raised(
-                    observation.line,
-                    kind,
-                    message,
-                    observation.process,
-                    observation.rank,
-                    functions,
-                    chained.pop(who, 0),
-                )
-            )
-            last[who] = observation.line
-    return tuple(raised)
