@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever
 from oomph.advice.combine import _may_pass, around_a_middle, is_out_of_reach, smallest_combination
-from oomph.advice.gain import _room, is_earlier
-from oomph.advice.judge import LEAST_GAIN, Judge, together
+from oomph.advice.judge import LEAST_GAIN, Judge, _room, is_earlier, together
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.advice.combine import MOST_FLAGS, smallest_combination
-from oomph.advice.gain import gain, is_earlier, tokens
-from oomph.advice.judge import LEAST_GAIN, Judge
+from oomph.advice.judge import LEAST_GAIN, Judge, gain, is_earlier, tokens
 from oomph.errors import InputError
 from oomph.ir.advice import Change, Lever
 from oomph.ir.deployment import Deployment

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from oomph.advice.combine import MOST_FLAGS, around_a_middle, is_flag, mildest, smallest_combination
-from oomph.advice.gain import tokens
-from oomph.advice.judge import Judge, price, together
+from oomph.advice.judge import Judge, price, together, tokens
 from oomph.ir import Advice, Change, Judged, Lever, Plan
 from oomph.ir.advice import KINDS, Kind
 from oomph.units import gib

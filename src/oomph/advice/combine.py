@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from oomph.advice.gain import is_earlier
-from oomph.advice.judge import Judge, together
+from oomph.advice.judge import Judge, is_earlier, together
 from oomph.ir import Change, Judged, Lever, Plan
 from oomph.units import MIB
 

@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-from oomph.advice.gain import tokens
-from oomph.advice.judge import Judge, judge_all, price
+from oomph.advice.judge import Judge, judge_all, price, tokens
 from oomph.ir import Effect, Judged, Lever, Plan
 from oomph.ir.printed import Printed
 

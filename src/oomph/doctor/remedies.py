@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.advice.advise import advise
-from oomph.advice.gain import is_earlier
-from oomph.advice.judge import Judge, price
+from oomph.advice.judge import Judge, is_earlier, price
 from oomph.commands import to_shell
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation, noted

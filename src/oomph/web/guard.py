@@ -11,6 +11,8 @@ from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from oomph.tables import first_that_holds
+
 HEADER = b"x-oomph"
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _POLICY = (
@@ -79,16 +81,14 @@ class Guard:
         return b""
 
     def _refusal(self, method: str, headers: dict[bytes, bytes]) -> str:
-        if headers.get(b"host", b"").lower() not in self.hosts:
-            return "this server answers to 127.0.0.1 and localhost only"
-        origin = headers.get(b"origin")
-        if origin is not None and origin.lower() not in self.origins:
-            return "requests from other pages are refused"
-        if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
-            return "requests from other sites are refused"
-        if method not in ("GET", "HEAD") and HEADER not in headers:
-            return "this request did not come from the page"
-        return ""
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"same-origin")
+        is_other_host = headers.get(b"host", b"").lower() not in self.hosts
+        return first_that_holds(
+            (is_other_host, "this server answers to 127.0.0.1 and localhost only"),
+            (origin is not None and origin.lower() not in self.origins, "requests from other pages are refused"),
+            (site not in (b"same-origin", b"none"), "requests from other sites are refused"),
+            (method not in ("GET", "HEAD") and HEADER not in headers, "this request did not come from the page"),
+        )
 
 
 def _query_token(scope: Scope) -> bytes:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from oomph.engines.llamacpp.measure import Measured, Subject, measure
 from oomph.engines.llamacpp.settings import PAD, Settings, with_context
 from oomph.facts.llamacpp.flags import EXPERTS
+from oomph.tables import first_that_holds
 from oomph.units import MIB
 
 Measure = Callable[[Settings], Measured]
@@ -61,18 +62,14 @@ def _holds(measured: Measured, targets: Sequence[int]) -> bool:
 
 
 def _abort(settings: Settings) -> str:
-    if settings.split_mode in ("tensor", "row"):
-        return f"llama_params_fit is not implemented for SPLIT_MODE_{settings.split_mode.upper()}, abort"
-    if settings.n_gpu_layers >= 0 or settings.n_gpu_layers < -1:
-        return (
-            "failed to fit params to free device memory: "
-            f"n_gpu_layers already set by user to {settings.n_gpu_layers}, abort"
-        )
-    if settings.tensor_split:
-        return "failed to fit params to free device memory: model_params::tensor_split already set by user, abort"
-    if settings.overrides:
-        return "failed to fit params to free device memory: tensor_buft_overrides already set by user, abort"
-    return ""
+    layers, mode = settings.n_gpu_layers, settings.split_mode
+    failed = "failed to fit params to free device memory"
+    return first_that_holds(
+        (mode in ("tensor", "row"), f"llama_params_fit is not implemented for SPLIT_MODE_{mode.upper()}, abort"),
+        (layers >= 0 or layers < -1, f"{failed}: n_gpu_layers already set by user to {layers}, abort"),
+        (settings.tensor_split, f"{failed}: model_params::tensor_split already set by user, abort"),
+        (settings.overrides, f"{failed}: tensor_buft_overrides already set by user, abort"),
+    )
 
 
 def _less_context(settings: Settings, at: Measure, targets: Sequence[int]) -> Settings:

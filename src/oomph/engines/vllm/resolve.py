@@ -55,11 +55,12 @@ from oomph.engines.vllm.resolve_modes import (
     pipeline_stages,
     prefix_and_chunks,
     speculation,
+    verify_convert,
     verify_draft,
     verify_draft_model,
+    with_pooling,
 )
 from oomph.engines.vllm.resolve_modules import refusal_of_modules
-from oomph.engines.vllm.resolve_pooling import verify_convert, with_pooling
 from oomph.engines.vllm.resolve_transformers import verify_transformers_build, verify_transformers_config
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,

@@ -155,17 +155,21 @@ def quantizable(name: str, shape: tuple[int, ...]) -> bool:
     return len(shape) > 1 and name.endswith("weight") and not any(part in name for part in _KEPT)
 
 
+# What names contain, the first that fits.
+_CATEGORIES: tuple[tuple[Category, tuple[str, ...]], ...] = (
+    ("attn_v", ("attn_qkv.weight", "attn_kv_b.weight", "attn_v.weight")),
+    ("attn_k", ("attn_k.weight",)),
+    ("attn_q", ("attn_q.weight",)),
+    ("attn_output", ("attn_output.weight",)),
+    ("ffn_up", ("ffn_up",)),
+    ("ffn_gate", ("ffn_gate",)),
+    ("ffn_down", ("ffn_down",)),
+)
+
+
 def category(name: str) -> Category:
     if name == "output.weight":
         return "output"
     if name in ("token_embd.weight", "per_layer_token_embd.weight"):
         return "token_embd"
-    if any(f"attn_{part}.weight" in name for part in ("qkv", "kv_b", "v")):
-        return "attn_v"
-    for part in ("attn_k", "attn_q", "attn_output"):
-        if f"{part}.weight" in name:
-            return part
-    for part in ("ffn_up", "ffn_gate", "ffn_down"):
-        if part in name:
-            return part  # type: ignore[return-value]
-    return "other"
+    return next((kind for kind, parts in _CATEGORIES if any(part in name for part in parts)), "other")

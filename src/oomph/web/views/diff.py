@@ -10,8 +10,7 @@ from oomph.report.plan_lines import gpus_line
 from oomph.units import MIB, human
 from oomph.web.markup import Html, el
 from oomph.web.views.advice import OUTCOMES
-from oomph.web.views.bars import memory_bars
-from oomph.web.views.shared import block, picture, section, soft, table
+from oomph.web.views.shared import block, memory_bars, picture, section, soft, table
 
 
 def diff_view(answer: Diff) -> Html:

@@ -14,11 +14,11 @@ from oomph.report.text import KINDS, activation_words, engine_line, verdict_line
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import advice_parts
-from oomph.web.views.bars import memory_bars
 from oomph.web.views.shared import (
     block,
     command_block,
     details,
+    memory_bars,
     percent,
     picture,
     section,
