@@ -125,9 +125,9 @@ def help_text(name: str) -> str:
 
 
 def names() -> list[str]:
-    from oomph.cli.main import available
+    from oomph.cli.table import COMMANDS
 
-    return list(available())
+    return list(COMMANDS)
 
 
 def index() -> str:

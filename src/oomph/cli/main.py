@@ -138,7 +138,7 @@ def _run(args: list[str]) -> int:
         print(version_text(), end="")
         return 0
     if name == "--help":
-        commands = "\n".join(f"  {name:<12}{text}" for name, text in available().items())
+        commands = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=commands, codes=EXIT_CODES), end="")
         return 0
     return _call(name, rest)
@@ -239,12 +239,6 @@ def _no_option(name: str, option: str, sentence: str) -> CommandError:
     return CommandError(sentence.replace("\n", " "), hint=f"oomph {name} --help")
 
 
-def available() -> dict[str, str]:
-    """The commands whose file is there."""
-    here = set(os.listdir(os.path.dirname(__file__)))
-    return {name: text for name, text in COMMANDS.items() if f"{_file(name)}.py" in here}
-
-
 def _file(name: str) -> str:
     return name.replace("-", "_")
 
@@ -259,17 +253,14 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
             return "--help", []
         raise CommandError(f"{options[0]} belongs to a command", hint="oomph --gpu H100 vllm serve MODEL; oomph --help")
     word = rest[0]
-    commands = available()
     if word == "help" and len(rest) <= 2:
-        return (rest[1], ["--help"]) if rest[1:] and rest[1] in commands else ("--help", [])
-    if word in commands:
+        return (rest[1], ["--help"]) if rest[1:] and rest[1] in COMMANDS else ("--help", [])
+    if word in COMMANDS:
         return word, [*options, *rest[1:]]
     if word == "--":
         rest = rest[1:]
-    elif near := _misspelt(rest, commands):
+    elif near := _misspelt(rest):
         raise CommandError(f"there is no command {word[:60]!r}", hint=f"did you mean oomph {near}?")
-    if "plan" not in commands:
-        raise CommandError(f"there is no command {word[:60]!r}", hint=f"there are: {', '.join(commands)}")
     return "plan", [*options, "--", *rest]
 
 
@@ -307,10 +298,10 @@ def _split(args: list[str]) -> tuple[list[str], list[str]]:
     return args[:at], args[at:]
 
 
-def _misspelt(words: list[str], commands: dict[str, str]) -> str:
+def _misspelt(words: list[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(words[0].lower(), commands, 1, 0.7)
+    near = get_close_matches(words[0].lower(), COMMANDS, 1, 0.7)
     return near[0] if near and words[0] not in _RUNNERS else ""
 
 
