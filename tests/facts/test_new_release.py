@@ -36,7 +36,7 @@ decreasing `max_model_len` when initializing the engine.
 # One change point per fact that the release changes: the file, the fact, its value from then on.
 CHANGES = (
     ("facts/vllm/running.py", "utilization", repr(DEFAULT)),
-    ("facts/vllm/texts.py", "free_memory", repr(f"{TEXT} {{free}} GiB")),
+    ("facts/vllm/command_line.py", "free_memory", repr(f"{TEXT} {{free}} GiB")),
 )
 ASK = """
 import contextlib, io, json, sys
