@@ -68,6 +68,8 @@ def _by_words(
         if reached is None and _ran(functions, files):
             return "profile_run", "traceback"  # a layer is run for the first time while profiling
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
+    if failure.kind == "cumem_oom" and (placed := frame_stage(functions, files)):
+        return placed, "traceback"  # with --enable-sleep-mode weights and KV cache come from the same allocator
     if stated is not None:
         return stated, "message"
     if failure.kind == "exception" and failure.values.get("type") in OF_CLIENTS:

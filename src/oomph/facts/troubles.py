@@ -58,6 +58,7 @@ ROWS = (
     LogRow("x_driver", "version mismatch", r"Driver/library version mismatch"),
     LogRow("x_driver", "unsupported display driver", r"system has unsupported display driver / cuda driver combination"),
     LogRow("x_no_gpu", "No CUDA GPUs are available", r"No CUDA GPUs are available"),
+    LogRow("x_no_gpu", "for 0 devices", r"is out of bounds for 0 devices"),  # v1/worker/gpu_worker.py
     LogRow("x_no_gpu", "no CUDA-capable device", r"no CUDA-capable device is detected"),
     LogRow("x_no_gpu", "Found no NVIDIA driver", r"Found no NVIDIA driver on your system"),
     LogRow("x_no_gpu", "Failed to infer device type", r"Failed to infer device type"),
@@ -223,6 +224,7 @@ ROWS = (
     LogRow("x_capture", "cudaErrorStreamCapture", r"cudaErrorStreamCapture\w{1,40}"),
     LogRow("x_capture", "operation failed due to a previous error during capture", r"operation failed due to a previous error during capture"),
     LogRow("x_crash", "egmentation fault", r"[Ss]egmentation fault"),
+    LogRow("x_crash", "Segfault encountered", r"^!{3,20} Segfault encountered !{3,20}"),  # PyTorch's handler
     LogRow("x_crash", "SIGSEGV", r"(?<!due to )\bSIGSEGV\b"),
     *(LogRow("x_crash", status, rf"(?:exit(?:ed)?(?: with)?(?: code| status)?|exitcode|died, exit code)\W{{0,3}}{status}\b") for status in ("139", "-11", "134", "-6")),
     LogRow("x_crash", "Signal: ", r"\bSignal: (?P<what>Aborted|Segmentation fault|Floating point exception|Illegal instruction) \(\d"),  # Open MPI's

@@ -29,6 +29,8 @@ def match(case: Case) -> Candidate | None:
         return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
+    if case.in_traceback("load_model", "determine_available_memory", "initialize_from_config"):
+        return None  # its allocator was refused memory at the start, before anything slept
     freed, rest = case.value("slept", "freed"), case.value("slept", "kept")
     text = "The engine slept, and its memory was taken by something else before it woke up."
     if freed is not None:
