@@ -44,14 +44,22 @@ class Doubt(Struct, frozen=True):
 def find_failure(observations: Sequence[Observation]) -> Observation | None:
     """The line that is the failure; a title only where no line below it says what ended the run."""
     failure = _find(observations)
+    if failure is not None and failure.kind == "cuda_error_oom" and not _PRINTED.match(failure.text):
+        # a sentence about it above the log: the line itself
+        failure = next((o for o in observations if o.kind == "cuda_error_oom" and _PRINTED.match(o.text)), failure)
     if (named := _named_by_title(failure, observations)) is not None:
         return named
     if failure is None or not failure.text.startswith("# "):
         return failure
     below = [observation for observation in observations if not observation.text.startswith("# ")]
+    if failure.kind in OF_ANYTHING:
+        return _find(below) or failure
     if failure.kind in FAILURES or failure.kind == "memory_short":
         return _memory(below, {observation.kind for observation in below})[0] or failure
     return next(_of_kind(below, failure.kind), failure)
+
+
+_PRINTED: Final = re.compile(r"(?:CUDA|ROCm|HIP|MUSA) error")
 
 
 def _named_by_title(failure: Observation | None, observations: Sequence[Observation]) -> Observation | None:
@@ -91,8 +99,8 @@ def _find(observations: Sequence[Observation]) -> Observation | None:
     trouble = _trouble(observations, up)
     if memory is not None and not (trouble and _yields(memory, trouble)):
         return memory
-    if trouble is not None and trouble.kind == "x_crash" and "lc_metal_full" in kinds:
-        return next(observation for observation in observations if observation.kind == "lc_metal_full")
+    if trouble is not None and trouble.kind == "x_crash" and (over := _over_working_set(observations)):
+        return over
     if trouble is not None:
         return _titled(trouble, observations) or trouble
     unworded = next(
@@ -334,6 +342,17 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
     far = FAR if report else NEAR  # a client's words, and the server's log behind them
     inside = (o for o in troubles if not _wraps(o) and abs(o.line - troubles[0].line) <= far)
     return next(inside, troubles[0])
+
+
+def _over_working_set(observations: Sequence[Observation]) -> Observation | None:
+    """Metal's warning, or its buffers together above the limit that it printed."""
+    limit = next((o.values.get("limit") for o in observations if o.kind == "lc_metal_limit"), None)
+    for observation in observations:
+        used = observation.values.get("used")
+        full = isinstance(used, int) and isinstance(limit, int) and used > limit
+        if observation.kind == "lc_metal_full" and ("used" not in observation.values or full):
+            return observation
+    return None
 
 
 def _titled(trouble: Observation, observations: Sequence[Observation]) -> Observation | None:

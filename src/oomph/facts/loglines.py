@@ -208,6 +208,7 @@ GENERIC = (
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
     LogRow("cuda_error_oom", "CUDA_ERROR_OUT_OF_MEMORY", r"CUDA_ERROR_OUT_OF_MEMORY(?! \(may not be an issue)"),
     LogRow("cuda_error_oom", "NPU out of memory", r"NPU out of memory\.(?! Tried)"),  # torch_npu's message, cut
+    LogRow("cuda_error_oom", "HSA_STATUS_ERROR_OUT_OF", r"HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
     LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
     LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),

@@ -100,6 +100,8 @@ ROWS = (
     LogRow("x_bad_address", "CUBLAS_STATUS_", r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)"),
     LogRow("x_bad_address", "Memory access fault by GPU", r"Memory access fault by GPU node"),  # ROCm
     LogRow("x_bad_address", "page fault", r"\[(?:gfxhub|mmhub)\d{0,2}\] (?:no-retry )?page fault"),  # amdgpu, in the kernel's log
+    LogRow("x_bad_address", "Memory critical error by agent", r"Memory critical error by agent node"),  # ROCm's runtime
+    LogRow("x_bad_address", "HSA_STATUS_ERROR", r"HSA_STATUS_ERROR(?!_OUT_OF)\w{0,60}"),
     LogRow("x_bad_address", "NVRM: Xid", r"NVRM: Xid \(.{1,60}?\): (?P<what>\d{1,3})\b"),
     LogRow("x_bad_address", "VM_L2_PROTECTION_FAULT", r"VM_L2_PROTECTION_FAULT"),
     LogRow("x_crash", "fallen off the bus", r"GPU has fallen off the bus"),

@@ -27,7 +27,9 @@ def match(case: Case) -> Candidate | None:
     if case.death.kind == "said_failed" and (quote := quoted_words(case.death.quote)):
         text = f'Its title quotes the error: "{quote}". Nothing in this text speaks of a lack of memory.'
         return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
-    if case.death.kind in OF_ANYTHING and (reason := load_words(case.death.quote)):
+    reports = [observation.text for observation in case.observations if observation.kind in OF_ANYTHING]
+    reason = next((words for report in reports if (words := load_words(report))), "")
+    if case.death.kind in OF_ANYTHING and reason:
         text = f'The load ended with: "{reason}". Nothing in this text speaks of a lack of memory.'
         return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
     if case.death.kind not in WEAK:

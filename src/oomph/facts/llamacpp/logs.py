@@ -49,6 +49,8 @@ ROWS = (
     LogRow("lc_no_weights", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>data)\s*'"),
     LogRow("lc_no_kv", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>eval|kv|scr\d|alloc)\s*'"),
     LogRow("lc_metal_full", "recommended max working set size", r"current allocated size is greater than the recommended max working set size"),
+    LogRow("lc_metal_limit", "recommendedMaxWorkingSetSize", r"recommendedMaxWorkingSetSize\s{1,4}= {1,4}(?P<limit__MiB>[\d.]+)"),
+    LogRow("lc_metal_full", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: allocated .{0,120}\( {0,4}(?P<used__MiB>[\d.]+) /"),
     LogRow("lc_malloc", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: error: failed to allocate '\w{1,20}\s*' buffer, size = *(?P<tried__MiB>[\d.]+) M"),
     LogRow("lc_malloc", "maximum allowed buffer size", r"Attempting to allocate (?P<tried__B>\d{1,15}) bytes which is greater than the maximum allowed buffer size of (?P<most__B>\d{1,15})"),  # MLX
     LogRow("lc_malloc", "exceeds device", r"Requested buffer size exceeds device (?:memory allocation|buffer size) limit"),  # Vulkan
@@ -114,6 +116,8 @@ ROWS = (
     LogRow("lc_load_failed", "Error loading model.", r"Error: Error loading model\."),
     *(LogRow("lc_load_failed", f"failed to load {part} model", rf"failed to load {part} model") for part in ("multimodal", "draft", "CLIP")),
     LogRow("lc_stopped", "The model has crashed", r"The model has crashed"),  # LM Studio
+    LogRow("lc_load_failed", "=multiplexedLoadModel", r"Endpoint=multiplexedLoadModel\].{0,40}[Ee]rror"),  # LM Studio
+    LogRow("lc_load_failed", "exited before becoming healthy", r"runtime \S{1,40} .{0,60}exited before becoming healthy"),
     LogRow("lc_load_failed", "Failed to load LLM ", r"Failed to load LLM "),
     LogRow("lc_load_failed", "Failed to load the model: ", r"Failed to load the model: (?P<why>.{1,200})"),
     LogRow("lc_load_failed", "(Exit code", r"^\W{0,4}\(Exit code:? -?\d{1,20}\)"),

@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
         return None
     if (
         not case.memory
-        and not case.has("lc_metal_full")
+        and case.death.kind != "lc_metal_full"
         and not any(_LACK.search(o.text) for kind in _KINDS for o in case.all(kind))
     ):
         return None  # a load that failed, of whatever it was
