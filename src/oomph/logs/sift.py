@@ -52,6 +52,7 @@ _LONG = 128  # bytes of a line
 _NOTHING = b"\0"  # in the place of a line that is left out
 _KIND = 48  # letters that tell one kind of line from another, its header among them
 _MESSAGE = 24  # the same without a header
+_BEGIN = 32  # the same of a line without its spaces
 _FIELDS = (b'"log"', b'"message"', b'"msg"')  # where the line begins that a logger wrapped into an object
 
 Piece = tuple[int, bytes]  # number of its first line, text
@@ -229,10 +230,10 @@ def kind_of(block: bytes, begin: int, end: int) -> bytes:
 
 
 def _thinned(lines: list[Piece]) -> Iterator[Piece]:
-    """Without most of the lines that a server repeats with other figures; those beside another line stay."""
+    """Without most of the lines that a server repeats with other figures; those beside one of another kind stay."""
     shapes = [_shape(text) for _, text in lines]
-    counts = Counter(shapes)
-    rare = [at for at, shape in enumerate(shapes) if counts[shape] <= ALIKE]
+    counts, kinds = Counter(shapes), Counter(shape[:_BEGIN] for shape in shapes)
+    rare = [at for at, shape in enumerate(shapes) if kinds[shape[:_BEGIN]] <= ALIKE]
     beside = {near for at in rare for near in range(at - _BESIDE, at + _BESIDE + 1)}
     seen: Counter[bytes] = Counter()
     for at, (piece, shape) in enumerate(zip(lines, shapes, strict=True)):
