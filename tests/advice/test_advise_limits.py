@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever
+from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever, longer_context
 from oomph.advice.combine import _may_pass, around_a_middle, is_out_of_reach, smallest_combination
 from oomph.advice.judge import LEAST_GAIN, Judge, _room, is_earlier, together
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
+from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGES
+from oomph.ir.timeline import STAGES, Margin
 from oomph.plan import plan
+from oomph.units import MIB
 
 SMALL = Change("checkpoint", "a/small", "checkpoint", model="a/small")
 
@@ -237,3 +239,45 @@ def test_a_plan_that_is_close_may_pass_with_flags_that_are_read_later(is_sure: b
     assert _may_pass(judge, now, (), [flag("first", 1), second]) is not is_sure
     assert _may_pass(judge, now, (), [flag("first", 1), flag("second", 1)])
     assert not _may_pass(judge, now, (), [flag("first", 1)])
+
+
+@pytest.mark.parametrize(("before", "is_longer"), [(4 * 2048 - 1, False), (4 * 2048, False), (4 * 2048 + 1, True)])
+def test_a_further_fix_keeps_more_of_the_context_where_less_than_a_quarter_is_left(
+    before: int, is_longer: bool
+) -> None:
+    """Alone 2,048 tokens fit, with a smaller cache four times as many."""
+
+    def planner(deployment: Deployment) -> Plan:
+        context = int(deployment.flags.get("max_model_len", before))
+        most = 8192 if "kv" in deployment.flags else 2048
+        whole = fitting() if context <= most else failing()
+        kv = replace(fitting().kv, logged_tokens=most)  # type: ignore[type-var]
+        return replace(whole, deployment=deployment, kv=kv, resolved={**whole.resolved, "max_model_len": context})
+
+    start = replace(failing(), resolved={**failing().resolved, "max_model_len": before})
+    judge = Judge(start, planner, lambda deployment: "")
+    shorter = flag("max_model_len", 8192, 4096, 2048)
+    fixes = [judge.judge(shorter.changes[-1])]
+    answers = list(longer_context(judge, [shorter, flag("kv", 1)], (), fixes, 9))
+    assert [dict(answer.change.flags) for answer in answers] == (
+        [{"kv": 1, "max_model_len": 8192}] if is_longer else []
+    )
+
+
+@pytest.mark.parametrize(("names", "is_tried"), [("abc", True), ("abcd", True), ("abcde", False)])
+def test_eight_pairs_are_planned_without_asking_whether_all_flags_would_do(names: str, is_tried: bool) -> None:
+    """One pair starts, all flags together do not; of five flags one pair is out of reach, which leaves nine."""
+    sizes = {"a": 900, "b": 900, "c": 900, "d": 1, "e": 1}
+    terms = {name: Term(name, size * MIB, size * MIB, size * MIB, "exact") for name, size in sizes.items()}
+    rank = failing().ranks[0]
+    margin = Margin(-800 * MIB, -800 * MIB, -800 * MIB)
+    verdict = replace(failing().verdict, stage="kv_check", margin=margin, short_bytes=800 * MIB)
+    before = replace(failing(), ranks=(replace(rank, terms={**rank.terms, **terms}),), verdict=verdict)
+    judge = Judge(
+        before, lambda deployment: fitting() if {*deployment.flags} & {*names} == {"a", "b"} else before, lambda _: ""
+    )
+    levers = [Lever(name, flag(name, 1).changes, frees=(name,)) for name in names]
+    pairs = [pair for pair in combinations(levers, 2) if not is_out_of_reach(before, pair)]
+    assert len(pairs) == {"abc": 3, "abcd": 6, "abcde": 9}[names]
+    answers = list(smallest_combination(judge, levers))
+    assert [set(answer.change.flags) for answer in answers] == ([{"a", "b"}] if is_tried else [])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp.convert import quantize
 from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu, host_levers
 from oomph.engines.llamacpp.timing import ELEMENT
@@ -23,6 +24,7 @@ from oomph.engines.sglang.safe_fraction import Decoding
 from oomph.engines.trtllm.emit import config_file
 from oomph.engines.trtllm.options_file import put
 from oomph.engines.trtllm.pool import stage_layers
+from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.settings import Settings as TrtllmSettings
 from oomph.engines.trtllm.terms import deepgemm_workspace
 from oomph.engines.vllm.host_levers import _smaller
@@ -30,11 +32,12 @@ from oomph.engines.vllm.kept import _growing
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.load_player import Player
 from oomph.engines.vllm.load_steps import Setting
-from oomph.engines.vllm.plain_flags import Offload, _max_pixels
+from oomph.engines.vllm.plain_flags import Offload, _max_pixels, plain_flags
 from oomph.engines.vllm.python_call import _environment
 from oomph.engines.vllm.refusal_levers import _length
 from oomph.engines.vllm.resolve_build import _verify_stages
 from oomph.errors import OomphError
+from oomph.facts.llamacpp.quantize import About
 from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.vllm.facts import at as vllm_at
 from oomph.ir.model import Experts
@@ -459,3 +462,42 @@ def test_ollama_takes_its_default_context_where_none_is_named(flags: dict[str, A
     assert choose(model, {**flags, "num_parallel": 300}, parse_gpus("RTX 3060 12GB"), vision=False).parallel == 256
     longest = choose(model, {"num_ctx": 1 << 20}, parse_gpus("RTX 3060 12GB"), vision=False)
     assert longest.num_ctx == model.max_position
+
+
+@pytest.mark.parametrize(
+    ("architecture", "flags", "is_whole"),
+    [
+        ("A", {"mm_encoder_tp_mode": "data"}, True), ("B", {"mm_encoder_tp_mode": "data"}, False), ("A", {}, False),
+        ("A", {"mm_encoder_tp_mode": "weights"}, False), ("B", {}, False),
+        ("A", {"enable_multimodal_encoder_data_parallel": True}, True),
+    ],
+)  # fmt: skip
+def test_every_rank_has_the_whole_encoder_where_its_class_can(
+    architecture: str, flags: dict[str, Any], is_whole: bool
+) -> None:
+    model: Any = SimpleNamespace(architecture=architecture, towers=(), modalities=())
+    assert plain_flags(model, flags, frozenset("A")).multimodal.encoder_per_rank is is_whole
+
+
+@pytest.mark.parametrize(
+    ("count", "arrival", "steps"),
+    [
+        (5, 30, 3), (5, 31, 4), (5, 29, 3), (3, 30, 3), (4, 30, 3), (5, 0, 1), (5, 1, 1), (5, 100, 5), (1, 0, 1),
+        (5, None, 5),
+    ],
+)  # fmt: skip
+def test_steps_that_begin_before_a_request_comes(count: int, arrival: int | None, steps: int) -> None:
+    """Steps of ten ticks: the first begins at once, the fourth at 30, when the request is there."""
+    loop: Any = SimpleNamespace(
+        clients=SimpleNamespace(arrival=None if arrival is None else (arrival, "a request")), now=0,
+        capacity=SimpleNamespace(beams=1), time=SimpleNamespace(fixed=lambda rows, tokens: 10),
+        decode_time=SimpleNamespace(series=lambda tokens, step: 0),
+    )  # fmt: skip
+    request: Any = SimpleNamespace(tokens=1)
+    assert CapacityLoop._steps_before_arrival(loop, [request], count) == steps
+
+
+@pytest.mark.parametrize("length", [39, 40, 41])
+def test_an_unknown_quantisation_is_quoted_as_far_as_a_line_goes(length: int) -> None:
+    with pytest.raises(OomphError, match=f"'{'x' * min(length, 40)}'"):
+        quantize((), "x" * length, About(1, 0, 1, False))

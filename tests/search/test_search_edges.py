@@ -453,3 +453,11 @@ def test_a_search_tells_each_arm_twice() -> None:
     solver.front(spaces.space(4096, 1))
     count = len(steps) // 2
     assert steps == [(number, 2 * count) for number in range(2 * count)] and count > 1
+
+
+def test_the_reference_request_has_so_many_tokens_of_prompt_and_answer() -> None:
+    """Without graphs every kernel of every token of the answer is launched by itself."""
+    model = load("Qwen/Qwen3-8B")
+    plain, eager = (score.request_seconds(model, Arm("a/b", eager=eager), served()) for eager in (False, True))
+    assert eager - plain == pytest.approx(256 * len(model.layers) * 12 * 5e-6)
+    assert (score.PROMPT, score.ANSWER) == (2048, 256)
