@@ -22,9 +22,9 @@ from msgspec import Struct
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.simulate import Factors
+from oomph.simulate.build import prepare
 from oomph.simulate.play import Load, simulate, spread
 from oomph.simulate.result import Result
-from oomph.simulate.setup import prepare
 from oomph.simulate.workloads import SHAPES, Arrivals, Shape
 
 SPEEDS = Path(__file__).parent.parent / "tests" / "truth" / "speeds.jsonl"

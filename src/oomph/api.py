@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from oomph.learn.start import Start
     from oomph.pack.pack import Packed
     from oomph.search.cards import Cards
+    from oomph.simulate.build import Setup
     from oomph.simulate.search import Answer, Target
-    from oomph.simulate.setup import Setup
 
 Command = str | Sequence[str] | Deployment
 

@@ -78,7 +78,7 @@ def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None 
 def _with_fits_answer(judge: "Judge", advice: Advice) -> Advice:
     """Where only other hardware or slower steps would do: what fit finds on the same GPUs, beside its command."""
     from oomph.advice.judge import price
-    from oomph.search.same_card import change_by_fit
+    from oomph.search.offer import change_by_fit
 
     change = change_by_fit(judge.before)
     if change is None or (judged := judge.judge(change)).effect != "fixes":

@@ -14,13 +14,12 @@ from oomph.engines.vllm.backend_query import kernel_blocks
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.plan import load, plan
-from oomph.search import fit as search_fit, same_card
+from oomph.search import fit as search_fit, offer
 from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models
-from oomph.search.offer import _opened
+from oomph.search.offer import _opened, change_by_fit
 from oomph.search.request import Arm, Layout, Want
-from oomph.search.same_card import change_by_fit
 from oomph.search.score import request_seconds
 from oomph.search.trial import HIGHER_SHARE, Trial
 from oomph.sources.gpu import parse_gpus
@@ -94,7 +93,7 @@ def test_fit_is_asked_for_the_context_of_the_command(
         wanted.append(want.context)
         raise OomphError("nothing fits")
 
-    monkeypatch.setattr(same_card, "fit", refuse)
+    monkeypatch.setattr(offer, "fit", refuse)
     failing = plan("vllm serve Qwen/Qwen3-8B-FP8", gpu="RTX 3060 12GB", engine="vllm==0.21.0", advise=False)
     flags = {**failing.deployment.flags, **({} if flag is None else {"max_model_len": flag})}
     changed = replace(failing, deployment=replace(failing.deployment, flags=flags))

@@ -16,7 +16,7 @@ from oomph.ir.ledger import Term
 from oomph.ir.model import Block, Experts, Linear, Part, Scheme
 from oomph.ir.plan import Plan
 from oomph.plan import load, plan
-from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, same_card, score
+from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, score
 from oomph.search.candidates import Candidate
 from oomph.search.models import Ask, Models, Search
 from oomph.search.prices import read_prices
@@ -320,9 +320,9 @@ def test_weights_may_stay_where_they_are_less_than_the_room() -> None:
         99: ranks(99), 100: ranks(100), 0: ranks(0), 1: ranks(1), "towers": ranks(105, 6), "context": ranks(90, 0, 9),
         "full": ranks(90, 0, 10), "others": ranks(80, 0, 9, 10), "both": ranks(80, 0, 10, 10), "none": ranks(None),
     }  # fmt: skip
-    stay = [name for name, case in cases.items() if same_card._weights_may_stay(case)]
+    stay = [name for name, case in cases.items() if offer._weights_may_stay(case)]
     assert stay == [99, 1, "towers", "context", "others"]
-    assert not same_card._weights_may_stay(SimpleNamespace(ranks=[]))  # type: ignore[arg-type]
+    assert not offer._weights_may_stay(SimpleNamespace(ranks=[]))  # type: ignore[arg-type]
 
 
 # --- score -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from oomph.simulate.setup import prepare
+from oomph.simulate.build import prepare
 from oomph.simulate.timing import StepTime
 
 

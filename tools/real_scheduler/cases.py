@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from oomph.errors import OomphError
-from oomph.simulate.setup import prepare
+from oomph.simulate.build import prepare
 from oomph.simulate.timing import MILLISECOND
 
 PLAIN = (

@@ -97,8 +97,10 @@ def unpack_names(shapes: dict[str, str]) -> list[str]:
     for shape, boxes in shapes.items():
         parts = shape.split("#")
         for box in boxes.split(";"):
-            for numbers in product(*(_numbers(axis) for axis in box.split())):
-                out.append("".join(p + str(n) for p, n in zip(parts, numbers)) + parts[-1])
+            out.extend(
+                "".join(p + str(n) for p, n in zip(parts, numbers)) + parts[-1]
+                for numbers in product(*(_numbers(axis) for axis in box.split()))
+            )
     return out
 
 

@@ -41,16 +41,20 @@ def neighbours(solver: Solver, point: Point, spaces: Spaces) -> list[Neighbour]:
         (f"{longest} {context}", context, point.users, point.utilisation, point.arm)
         for context in _next(spaces.longest, point.context)
     ]
-    for n in dict.fromkeys((point.users + 1, 2 * point.users)):
-        steps.append((f"{requests} {n}", point.context, n, point.utilisation, point.arm))
+    steps.extend(
+        (f"{requests} {n}", point.context, n, point.utilisation, point.arm)
+        for n in dict.fromkeys((point.users + 1, 2 * point.users))
+    )
     up = round(point.utilisation + 0.01, 2)
     if point.utilisation and up < 1:
         steps.append((f"{share} {up}", point.context, point.users, up, point.arm))
     for label, arm in _without(point.arm):
         steps.append((label, point.context, point.users, point.utilisation, arm))
-    for name in spaces.models:
-        if name != point.arm.model:
-            steps.append((name, point.context, point.users, point.utilisation, replace(point.arm, model=name)))
+    steps.extend(
+        (name, point.context, point.users, point.utilisation, replace(point.arm, model=name))
+        for name in spaces.models
+        if name != point.arm.model
+    )
     out = []
     for label, context, users, utilisation, arm in steps:
         why = reason(solver, arm, context, users, utilisation)

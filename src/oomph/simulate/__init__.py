@@ -8,7 +8,7 @@ pools.py      the blocks, counted; blocks.py: one by one, with their hashes
 queue.py      the queue of free blocks; hits.py: what a request finds among them
 live.py       a request inside the engine; steady.py: requests that only decode, summed
 timing.py     how long a step takes; step_costs.py: what its parts cost; accuracy.py: how far that was off
-build.py      a plan -> config and times; setup.py: a command -> a plan and these
+build.py      a plan -> config and times; a command -> a plan and these
 workloads.py  who asks what and when; traces.py: from a file
 play.py       one load played; search.py: the largest load that is held; result.py: what is kept of a run
 api.py        run(), held()
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oomph.simulate.api import held as held, run as run
-    from oomph.simulate.build import Factors as Factors
+    from oomph.simulate.build import Factors as Factors, prepare as prepare
     from oomph.simulate.result import Result as Result
     from oomph.simulate.search import Held as Held, Simulation as Simulation, Target as Target, sweep as sweep
-    from oomph.simulate.setup import prepare as prepare
 
 _PUBLIC = {
     "Factors": "build", "Held": "api", "Result": "result", "Simulation": "api", "Target": "api", "held": "api",

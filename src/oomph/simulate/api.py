@@ -10,6 +10,7 @@ from typing import Any
 
 from oomph.errors import CommandError
 from oomph.ir import Deployment
+from oomph.simulate.build import Setup as Setup, prepare as prepare
 from oomph.simulate.play import Load as Load, simulate as simulate, spread as spread
 from oomph.simulate.search import (
     Held as Held,
@@ -24,7 +25,6 @@ from oomph.simulate.search import (
     search as search,
     sweep as sweep,
 )
-from oomph.simulate.setup import Setup as Setup, prepare as prepare
 from oomph.simulate.workloads import Arrivals, shape
 
 

@@ -1,18 +1,20 @@
 """A plan -> what the scheduler works with, and how long its steps take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import all_engines, engine_of
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_groups import Group as KvGroup
 from oomph.engines.vllm.kv_specs import max_blocks
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Run
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import SpeedError, speed_error, taken_over
 from oomph.simulate.config import Config, Group
@@ -200,3 +202,84 @@ def _notes(deployment: Deployment, config: Config, resolved: Resolved, accepted:
         ),
         (config.spec_tokens, f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)"),
     )
+
+
+# A serve command made ready to be loaded: its plan, its scheduler's settings, and how long its steps take.
+
+
+class Setup(Struct, frozen=True):
+    """A deployment ready to be loaded, any number of times."""
+
+    deployment: Deployment
+    plan: Plan
+    built: Built
+    factors: Factors
+    timed: bool = True
+    calibrated: bool = False
+    accepted: float = 0.6
+
+    @property
+    def replicas(self) -> int:
+        """Data-parallel engines, each with a scheduler and a KV cache of its own."""
+        return self.built.replicas
+
+
+def prepare(
+    command: str | Sequence[str] | Deployment,
+    *,
+    gpu: object = None,
+    engine: str = "",
+    given: Mapping[str, int | str] | None = None,
+    factors: Factors | None = None,
+    accepted: float = 0.6,
+    timed: bool = True,
+) -> Setup:
+    """`factors`: how much of a card's peak a step reaches; `accepted`: the share of drafted tokens that the model
+    keeps; `timed`: False counts steps instead of time."""
+    from oomph.plan import load, parse, plan
+
+    factors = factors or Factors()
+    _check(factors, accepted)
+    deployment = command if isinstance(command, Deployment) else parse(command, engine)
+    _refuse_other_schedulers(deployment)
+    foreseen = plan(deployment, gpu=gpu, given=given)
+    deployment = foreseen.deployment
+    model = load(deployment.model)
+    built = engine_of(deployment).simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
+    return Setup(deployment, foreseen, built, factors, timed, accepted=accepted)
+
+
+def _refuse_other_schedulers(deployment: Deployment) -> None:
+    """Before anything is planned: an engine whose scheduler is not written down here is refused in one sentence."""
+    engine = engine_of(deployment)
+    if type(engine).simulation is EngineProtocol.simulation:
+        known = ", ".join(e.title for e in all_engines() if type(e).simulation is not EngineProtocol.simulation)
+        raise CannotPlan(
+            f"{engine.title} cannot be simulated: its scheduler is not written down here, only that of {known} is",
+            hint="oomph plan says how many requests of the full length it holds",
+        )
+
+
+def rebuilt(setup: Setup, factors: Factors) -> Setup:
+    """The same deployment with other factors of time."""
+    from oomph.plan import load
+
+    deployment = setup.deployment
+    built = engine_of(deployment).simulation(
+        deployment, load(deployment.model), setup.plan, factors, accepted=setup.accepted, timed=setup.timed
+    )
+    return replace(setup, built=built, factors=factors)
+
+
+def _check(factors: Factors, accepted: float) -> None:
+    for name in ("bandwidth", "compute", "experts", "attention", "link"):
+        share = getattr(factors, name)
+        if not 0 <= share <= 1.5:  # 0 = as it is known of the card
+            raise CommandError(f"efficiency {name}={share:g}: a share of the peak, such as 0.75")
+    if factors.overhead_ms < 0 or factors.scale <= 0 or not 0 <= accepted <= 1:
+        raise CommandError("overhead must not be negative, and accepted is a share between 0 and 1")
+
+
+def scaled(setup: Setup, factor: float) -> Setup:
+    """The same deployment with steps that take `factor` times as long."""
+    return replace(setup, built=replace(setup.built, time=setup.built.time.scaled(factor)))

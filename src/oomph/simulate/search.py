@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from oomph.errors import CommandError
 from oomph.ir.printed import Printed
+from oomph.simulate.build import Setup, rebuilt, scaled
 from oomph.simulate.play import Load, simulate, spread_over, times_alone
 from oomph.simulate.result import Result
-from oomph.simulate.setup import Setup, rebuilt, scaled
 
 MOST_USERS = 4096
 # Of one of the dozen runs of a search, and for each user at least; play.MOST_WORK says what is counted.

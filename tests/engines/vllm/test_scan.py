@@ -8,8 +8,8 @@ import pytest
 import test_served as served
 
 from oomph.engines.vllm import planner, terms
+from oomph.engines.vllm.activation import scan_tensors
 from oomph.engines.vllm.batch import Batch
-from oomph.engines.vllm.scan import scan_tensors
 from oomph.engines.vllm.serving import Working, after_start
 from oomph.engines.vllm.traits import Traits
 

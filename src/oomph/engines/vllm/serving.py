@@ -9,12 +9,11 @@ The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-s
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.activation import forward_bytes, forward_tensors
+from oomph.engines.vllm.activation import forward_bytes, forward_tensors, scan_tensors
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder
 from oomph.engines.vllm.graphs import Graphs
 from oomph.engines.vllm.kept import PROMPT, SHORT_PROMPT, Kept, Passes, play
-from oomph.engines.vllm.scan import scan_tensors
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import serving as facts

@@ -207,8 +207,9 @@ def build_cosmos(builder: Builder) -> Skeleton:
             site.row("mlp.down_proj", hidden, inner, "mlp", bias=text.flag("mlp_bias")),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(2 * i, site.prefix, [attention], mixer))
-        layers.append(builder.layer(2 * i + 1, site.prefix, [], mlp))
+        layers.extend(
+            (builder.layer(2 * i, site.prefix, [attention], mixer), builder.layer(2 * i + 1, site.prefix, [], mlp))
+        )
     root = builder.head(
         text.integer("vocab_size"),
         hidden,

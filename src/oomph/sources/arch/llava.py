@@ -268,8 +268,10 @@ def _aria_projector(builder: Builder, vision: Config, queries: int) -> Tower:
     wide, hidden = vision.integer("hidden_size"), builder.text.integer("hidden_size")
     at = "cross_attn"
     modules: list[Module] = [Param("query", (queries, wide), builder.dtype, "multimodal")]
-    for name in ("q_proj", "k_proj", "v_proj"):
-        modules.append(site.replicated(f"{at}.{name}", wide, wide, "multimodal", quantised=False))
+    modules.extend(
+        site.replicated(f"{at}.{name}", wide, wide, "multimodal", quantised=False)
+        for name in ("q_proj", "k_proj", "v_proj")
+    )
     modules += [
         Param(f"{at}.multihead_attn.in_proj_weight", (3 * wide, wide), builder.dtype, "multimodal"),
         Param(f"{at}.multihead_attn.in_proj_bias", (3 * wide,), builder.dtype, "multimodal"),

@@ -10,8 +10,8 @@ from oomph.engines.registry import engine_of
 from oomph.report.plan_lines import gpus_line
 from oomph.report.simulate_text import LIMITS, describe_load, duration, error_text, promise_words
 from oomph.simulate.api import Held, Load, Simulation, Sweep, Target, breach
+from oomph.simulate.build import Setup
 from oomph.simulate.result import Result
-from oomph.simulate.setup import Setup
 from oomph.web.markup import Html, el, join
 from oomph.web.views.shared import section, soft, table, tiles
 
