@@ -23,8 +23,8 @@ def with_prior(case: Case, verdict: Any) -> Case:
         return case
     if case.death.kind in UNSAID and not case.memory and not _has_command(case):
         return case  # nobody speaks of memory, and of what was started only a name is known
-    if stage == "kv_check" and case.death.kind == "torch_oom":
-        return case  # the check refuses in words of its own; an allocation that fails is not it
+    if stage == "kv_check" and case.death.kind == "torch_oom" and not _has_command(case):
+        return case  # the check refuses in words of its own, and what was started is only a name here
     if ORDER.index(stage) < ORDER.index(_at_least(case)):
         return case  # PyTorch's own figures say that it was further
     death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
