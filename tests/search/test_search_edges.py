@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -461,3 +462,16 @@ def test_the_reference_request_has_so_many_tokens_of_prompt_and_answer() -> None
     plain, eager = (score.request_seconds(model, Arm("a/b", eager=eager), served()) for eager in (False, True))
     assert eager - plain == pytest.approx(256 * len(model.layers) * 12 * 5e-6)
     assert (score.PROMPT, score.ANSWER) == (2048, 256)
+
+
+@pytest.mark.parametrize(
+    ("function", "defaults"),
+    [
+        (cards.cards, {"only": False, "most": 12, "sort": "", "everything": False}),
+        (fit.fit, {"context": 0, "users": 0, "prefer": "", "only": False, "explain": False}),
+        (models.models, {"context": 0, "users": 0, "limit": 10, "smallest": 0.0, "largest": 0.0}),
+    ],
+)
+def test_what_a_search_does_unless_it_is_told(function: Any, defaults: dict[str, Any]) -> None:
+    known = {name: parameter.default for name, parameter in signature(function).parameters.items()}
+    assert {name: known[name] for name in defaults} == defaults
