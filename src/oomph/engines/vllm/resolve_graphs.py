@@ -12,18 +12,36 @@ _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIEC
 _COMPILED = (3, "3", "VLLM_COMPILE", "vllm_compile", "PIECEWISE", None)  # the mode that splits the graph
 
 
-def cudagraph_mode(flags: Mapping[str, Any], capture: Capture, *, pooling: bool, encoder_decoder: bool) -> str:
+_UNCOMPILED = (0, "0", "NONE", "none")
+
+
+def compiles(flags: Mapping[str, Any]) -> bool:
+    """Whether torch.compile runs: graphs can be captured of a model that is not compiled (-O0, "mode": 0)."""
+    return not flags.get("enforce_eager") and _compile_mode(flags) not in _UNCOMPILED
+
+
+def _compile_mode(flags: Mapping[str, Any]) -> Any:
+    compilation = _compilation(flags)
+    usual = 3 if flags.get("optimization_level", 2) else 0
+    return compilation.get("mode", compilation.get("level", usual))  # `level` until 0.17
+
+
+def _compilation(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     compilation = flags.get("compilation_config")
-    compilation = compilation if isinstance(compilation, Mapping) else {}
+    return compilation if isinstance(compilation, Mapping) else {}
+
+
+def cudagraph_mode(flags: Mapping[str, Any], capture: Capture, *, pooling: bool, encoder_decoder: bool) -> str:
+    compilation = _compilation(flags)
     if flags.get("enforce_eager"):
         return "NONE"
     level = flags.get("optimization_level", 2)
     mode = str(
         compilation.get("cudagraph_mode") or flags.get("cudagraph_mode") or _LEVELS.get(level, _LEVELS[2])
     ).upper()
-    compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
+    compiled = _compile_mode(flags)
     if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled not in _COMPILED:
-        mode = capture.mode_uncompiled if mode == "FULL_AND_PIECEWISE" and compiled in (0, "NONE", "none") else "NONE"
+        mode = capture.mode_uncompiled if mode == "FULL_AND_PIECEWISE" and compiled in _UNCOMPILED else "NONE"
     if mode.startswith("FULL") and capture.piecewise_with_dcp and int(flags.get("decode_context_parallel_size", 1)) > 1:
         return "PIECEWISE"
     if pooling and mode.startswith("FULL"):

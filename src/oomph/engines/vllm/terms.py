@@ -13,6 +13,7 @@ from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.resolve_graphs import compiles
 from oomph.engines.vllm.run import Rank, Run
 from oomph.engines.vllm.serving import after_start, captured
 from oomph.engines.vllm.settings import build_for, layout_of
@@ -138,7 +139,7 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         sm=device.sm,
         sm_count=device.sm_count or _SMS,
         rules=run.facts.profile,
-        compiled=not settings.enforce_eager,
+        compiled=compiles(run.deployment.flags),
         cold=run.deployment.compile_cache == "cold",
         runner=settings.model_runner,
         drafts=settings.num_speculative_tokens,
