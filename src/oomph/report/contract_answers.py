@@ -51,6 +51,7 @@ class ExplanationOutput(Struct, frozen=True):
     notes: list[str]
     inferred_stage: str | None
     inferred_reason: str
+    gpu: str  # the card, where it was given or the text names it
     advice: AdviceOutput | UnsetType = UNSET
 
 
