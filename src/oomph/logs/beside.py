@@ -185,7 +185,7 @@ def named(lines: Sequence[Line]) -> str:
             return match[1]
     for pattern in (_IDENTIFIER, _BARE_NAME):
         prose = [line.text[:400] for line in lines[:400] if not line.file]
-        names = list(dict.fromkeys(name.rstrip(".-") for text in prose for name in pattern.findall(text)))
+        names = list(dict.fromkeys(str(name).rstrip(".-") for text in prose for name in pattern.findall(text)))
         if len(names) == 1:
             return names[0]
     return ""
