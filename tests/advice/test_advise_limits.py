@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever, longer_context
 from oomph.advice.combine import _may_pass, around_a_middle, is_out_of_reach, smallest_combination
-from oomph.advice.judge import LEAST_GAIN, Judge, _room, is_earlier, together
+from oomph.advice.judge import LEAST_GAIN, Judge, _room, host_weights, is_earlier, together
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.ledger import Term
@@ -281,3 +281,28 @@ def test_eight_pairs_are_planned_without_asking_whether_all_flags_would_do(names
     assert len(pairs) == {"abc": 3, "abcd": 6, "abcde": 9}[names]
     answers = list(smallest_combination(judge, levers))
     assert [set(answer.change.flags) for answer in answers] == ([{"a", "b"}] if is_tried else [])
+
+
+def test_a_middle_setting_with_two_flags_more_and_not_with_three() -> None:
+    close = replace(failing(), verdict=replace(failing().verdict, fits=True, stage=None))
+    names = ("one", "two", "three")
+
+    def answers(needed: int) -> list[dict[str, Any]]:
+        def planner(deployment: Deployment) -> Plan:
+            if deployment.flags.get("share") != 2:
+                return failing()
+            return fitting() if sum(name in deployment.flags for name in names) >= needed else close
+
+        judge = Judge(failing(), planner, lambda deployment: "")
+        levers = [flag("share", 1, 2, 3, two_sided=True), *(flag(name, 1) for name in names)]
+        return [dict(answer.change.flags) for answer in around_a_middle(judge, levers)]
+
+    assert [len(flags) for flags in answers(1)] == [2]
+    assert [len(flags) for flags in answers(2)] == [3]
+    assert answers(3) == []
+
+
+def test_a_plan_without_weights_on_the_host_has_none_there() -> None:
+    bare = replace(fitting(), resolved={})
+    for resolved, size in (({}, 0), ({"host": {}}, 0), ({"host": {"weights": 7}}, 7)):
+        assert host_weights(replace(bare, resolved=resolved)) == size
