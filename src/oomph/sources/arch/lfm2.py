@@ -6,7 +6,7 @@ Behind it: LFM2-VL, and Cosmos3 Edge with the same encoder.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
+from oomph.ir import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.siglip import layer_norm
@@ -194,7 +194,8 @@ def build_cosmos(builder: Builder) -> Skeleton:
     hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
-    bias, at, layers = text.flag("attention_bias"), "model.language_model.layers", []
+    bias, at = text.flag("attention_bias"), "model.language_model.layers"
+    layers: list[Layer] = []
     for i in range(text.integer("num_hidden_layers", high=5_000)):
         site = builder.site(f"{at}.{i}")
         mixer: list[Module] = [
