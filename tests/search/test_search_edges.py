@@ -475,3 +475,18 @@ def test_the_reference_request_has_so_many_tokens_of_prompt_and_answer() -> None
 def test_what_a_search_does_unless_it_is_told(function: Any, defaults: dict[str, Any]) -> None:
     known = {name: parameter.default for name, parameter in signature(function).parameters.items()}
     assert {name: known[name] for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(("users", "is_first"), [(1, True), (2, False), (3, False)])
+def test_of_offers_that_start_the_one_that_holds_most_requests(
+    users: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fake(deployment: Any) -> Any:
+        assert served().kv is not None
+        capacity = 1.0 if deployment.model == "Qwen/Qwen3-8B" else 9.0
+        return replace(served(), deployment=deployment, kv=replace(served().kv, max_concurrency=capacity))  # type: ignore[type-var]
+
+    monkeypatch.setattr(offer, "run", fake)
+    engine: Any = SimpleNamespace(name="vllm")
+    answer = offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, users)
+    assert answer.plan is not None and (answer.plan.deployment.model == "Qwen/Qwen3-8B") is is_first
