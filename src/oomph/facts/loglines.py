@@ -133,7 +133,7 @@ GENERIC = (
     LogRow("engine_named", "ollama", r"(?a)\b(?P<engine>ollama)\b"),
     LogRow("engine_named", "llama-", r"(?a)\b(?P<engine>llama-(?:server|cli|bench))\b"),
     # a setting that one engine alone has
-    *(LogRow("engine_named", setting, rf"(?a)\b(?P<engine>{setting})\b") for setting in SETTINGS),
+    *(LogRow("engine_named", setting, rf"(?a)\b(?P<engine>{re.escape(setting)})\b") for setting in SETTINGS),
     LogRow("engine_named", "llama.cpp", r"(?a)\b(?P<engine>llama\.cpp)\b"),
     # programs around llama.cpp
     LogRow("engine_named", "obold", r"(?a)\b(?P<engine>[Kk]obold[Cc]pp)\b"),
@@ -157,7 +157,7 @@ GENERIC = (
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
     LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),
-    LogRow("host_kill", "OOM", r"(?i)(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?:kernel(?:'s)?|linux|global|host|system)(?: \w{1,12})? OOM[- ]killer"),  # told
+    *(LogRow("host_kill", name, rf"(?i:(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?:kernel(?:'s)?|linux|global|host|system)(?: \w{{1,12}})?) {name}(?i:[- ]killer)") for name in ("OOM", "oom")),  # told
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),

@@ -118,7 +118,7 @@ ROWS = (
     # a title about several GPUs that wait for each other
     *(LogRow("x_nccl", word, rf"^# (?=.{{0,200}}\b(?:[Tt][Pp](?:_size)?|tensor[- ]parallel\w{{0,4}}|[Mm]ulti[- ]?(?:gpu|GPU|node)|nodes|\d ?GPUs|NCCL|nccl|all_?reduce)\b).{{0,200}}\b{word}")
       for word in ("hang", "hung", "stuck", "deadlock", "Hang", "Deadlock")),
-    LogRow("x_nccl", "NCCL", r"(?i)\bNCCL\b.{0,30}watch ?dog.{0,20}time ?out"),
+    LogRow("x_nccl", "NCCL", r"\bNCCL\b(?i:.{0,30}watch ?dog.{0,20}time ?out)"),
     LogRow("x_nccl", "peer access is not supported", r"peer access is not supported between these two devices"),
     LogRow("x_nccl", "RPC server crashed", r"[Rr]emote RPC server crashed"),  # ggml-rpc.cpp
     LogRow("x_nccl", "connectFullMesh failed", r"Gloo connectFullMesh failed"),

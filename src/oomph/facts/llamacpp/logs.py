@@ -79,9 +79,9 @@ ROWS = (
     LogRow("lc_crash", " error: ", r"^(?:CUDA|ROCm|MUSA) error: (?P<what>(?!out of memory|the resource allocation failed|CUDA-capable)[a-z].{3,80})$"),
     LogRow("lc_guard", "Not enough resources to load", r"Not enough resources to load the model"),  # LM Studio's window
     # the same as people retell it, and without an estimate
-    LogRow("lc_guard", "esources to ", r"(?i)\b(?:not enough|insufficient) (?:system )?resources to (?:load|run) (?:the |this |a )?model"),
-    LogRow("lc_guard", "uardrail", r"(?i)\bguardrails?\b.{0,80}\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl|too (?:strict|low|high))\w{0,4}"),
-    LogRow("lc_guard", "uardrail", r"(?i)\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl)\w{0,4}\b.{0,60}\bguardrails?\b"),
+    LogRow("lc_guard", "esources to ", r"(?i:\b(?:not enough|insufficient) (?:system )?r)esources to (?i:(?:load|run) (?:the |this |a )?model)"),
+    LogRow("lc_guard", "uardrail", r"(?i:\bg)uardrail(?i:s?\b.{0,80}\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl|too (?:strict|low|high))\w{0,4})"),
+    LogRow("lc_guard", "uardrail", r"(?i:\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl)\w{0,4}\b.{0,60}\bg)uardrail(?i:s?\b)"),
     LogRow("lc_guard", "insufficient system resources", r"stopped due to insufficient system resources",
            more=(r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory",)),  # LM Studio
     LogRow("lc_where", "current device:", r"current device: (?P<device__int>-?\d+), in function (?P<function>\w{1,80})"),

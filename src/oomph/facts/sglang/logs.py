@@ -59,7 +59,7 @@ ROWS = (
     LogRow("x_nccl", "KVTransferError", r"KVTransferError\(.{0,80}?\)?: (?P<what>.{0,160})"),
     LogRow("x_nccl", "ransfer failed for request", r"(?:Prefill|Decode) (?:transfer|handshake|bootstrap) failed for request"),
     LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,120}out of memory"),  # func=resume, cu_mem_create
-    LogRow("sg_no_pool", "mem", r"(?i)not enough memory\b.{0,60}(?:increas|rais|higher|larger)\w{0,4} .{0,20}mem[_-]fraction[_-]static"),  # retold
+    LogRow("sg_no_pool", "fraction", r"(?i:not enough memory\b.{0,60}(?:increas|rais|higher|larger)\w{0,4} .{0,20}mem[_-])fraction(?i:[_-]static)"),  # retold
     LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),
     LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced",
            more=(r"pre_model_load_memory=(?P<least__GB>[\d.]+)", r"local_gpu_memory=(?P<local__GB>[\d.]+)")),

@@ -93,8 +93,9 @@ ROWS = (
     LogRow("tr_no_build", "Engine building failed", r"Engine building failed"),
     # only the builder tries tactics, reduces graphs and names its steps so
     LogRow("tr_building", "Skipping tactic", r"Skipping tactic"),
-    LogRow("tr_building", "[GraphReduction]", r"\[GraphReduction\]|Graph (?:optimization|construction) (?:completed|time)"),
-    LogRow("tr_building", "Build TensorRT engine", r"(?:Build|Building) TensorRT engine"),
+    LogRow("tr_building", "[GraphReduction]", r"\[GraphReduction\]"),
+    LogRow("tr_building", "Graph ", r"Graph (?:optimization|construction) (?:completed|time)"),
+    LogRow("tr_building", " TensorRT engine", r"(?:Build|Building) TensorRT engine"),
     # its command, which people paste above whatever failed later
     LogRow("tr_built", "_plugin", r"--(?:use_)?(?:gpt_attention|gemm)_plugin\b"),
     LogRow("tr_built", "--use_inflight_batching", r"--use_inflight_batching"),
@@ -104,7 +105,8 @@ ROWS = (
     LogRow("tr_built", "modelInstanceState", r"creating modelInstanceState"),
     LogRow("tr_triton", "tritonserver", r"\btritonserver\b"),
     LogRow("tr_triton", "launch_triton_server", r"launch_triton_server\.py"),
-    LogRow("tr_triton", "engine", r"--?(?:engine_dir|gpt_model_path|model_repo)\b|\.engine\b|\btrt_engines?\b"),
+    LogRow("tr_triton", "engine", r"--?engine_dir\b|\.engine\b|\btrt_engines?\b"),
+    *(LogRow("tr_triton", flag, rf"--?{flag}\b") for flag in ("gpt_model_path", "model_repo")),
     LogRow("tr_built", "SessionBenchmark", r"\bgptSessionBenchmark\b"),
     LogRow("tr_built", "TrtGpt", r"\bTrtGptModel\w{0,40}"),
     LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read
