@@ -98,3 +98,19 @@ def test_model_in_the_prose() -> None:
 def test_render_and_back(flags: dict[str, Any]) -> None:
     again, model, _ = parse_flags(render("a/b", flags))
     assert model == "a/b" and again == flags
+
+
+@pytest.mark.parametrize(
+    ("command", "model", "flags"),
+    [
+        ("lm_eval --model vllm --model_args pretrained=a/b --tasks x --num_fewshot 5 --seed 42", "", {"seed": 42}),
+        ("vllm serve a/b --max-model-len 4096 --nosuch", "a/b", {"max_model_len": 4096, "nosuch": True}),
+        ("vllm serve a/b --nosuch 3", "a/b", {"nosuch": 3}),
+        ("vllm serve a/b --nosuch 3 --seed 1 --other", "a/b", {"seed": 1}),
+    ],
+)
+def test_a_wrappers_own_flags_are_no_part_of_the_engines_command(
+    command: str, model: str, flags: dict[str, Any]
+) -> None:
+    r = built(f"{command}\nINFO 05-30 01:45:33 [core.py:58] Initializing a V1 LLM engine (v0.9.1)")
+    assert (r.model, r.flags) == (model, flags)

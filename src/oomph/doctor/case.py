@@ -121,9 +121,9 @@ class Case(Struct, frozen=True):
             return None
 
     def in_traceback(self, *words: str) -> bool:
-        """A function or a file of the traceback has one of these in its name."""
-        names = (*self.death.functions, *self.death.files)
-        return any(word in name for name in names for word in words) or any(word in self.text for word in words)
+        """A function or a file of the traceback has one of these in its name ("vision" is no part of "revision")."""
+        pattern = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, words))})")
+        return any(map(pattern.search, (*self.death.functions, *self.death.files, self.text)))
 
     @property
     def in_tower(self) -> bool:

@@ -154,6 +154,7 @@ GENERIC = (
     LogRow("host_kill", "process", r"[Oo]ut of memory: Kill(?:ed)? process (?:(?P<pid__int>\d+) )?\((?P<name>[^)]{1,64})\)",
            more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
     LogRow("host_kill", "invoked oom-killer", r"(?P<name>\S{1,64}) invoked oom-killer"),
+    LogRow("host_kill", "Tasks state (memory", r"Tasks state \(memory values in pages\)"),  # dump_tasks of mm/oom_kill.c
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
     LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),

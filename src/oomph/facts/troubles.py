@@ -147,6 +147,7 @@ ROWS = (
     LogRow("x_architecture", "are not supported", r"Model architectures \[(?P<what>.{1,120}?)\] are not supported"),
     LogRow("x_architecture", "failed to be inspected", r"Model architectures \[(?P<what>.{1,120}?)\] failed to be inspected"),
     LogRow("x_architecture", "does not recognize this architecture", r"model type [`'\"]?(?P<what>[\w.-]{1,60}).{0,40}does not recognize this architecture"),
+    LogRow("x_architecture", "does not recognize this architecture", r"Transformers does not recognize this architecture"),  # folded
     LogRow("x_architecture", "unknown model architecture", r"unknown model architecture: '(?P<what>[^']{1,60})'"),  # llama.cpp
     LogRow("x_architecture", "nsupported ", r"[Uu]nsupported (?:model )?architecture:? \"?(?P<what>[\w.-]{1,60})"),
     LogRow("x_architecture", "has no vLLM implementation", r"(?P<what>\w{1,60}) has no vLLM implementation"),
@@ -175,6 +176,8 @@ ROWS = (
     LogRow("x_mismatch", "built with a different", r"engine (?:was|is) (?:built|generated|serialized) (?:with|on) a(?: different|n incompatible) \w{1,20}"),
     LogRow("x_mismatch", "Serialization assertion", r"Serialization assertion \S{1,60} failed"),
     LogRow("x_mismatch", " requires GPT attention plugin", r"requires GPT attention plugin with packed input"),
+    # create_tensor and check_tensor_dims of llama-model-loader.cpp; the loaders of 2023 say "in model file"
+    LogRow("x_mismatch", "tensor '", r"\btensor '(?P<what>[^']{0,120})' (?:not found|has wrong size|in model file)"),
     LogRow("x_mismatch", "wrong number of tensors", r"wrong number of tensors"),
     LogRow("x_mismatch", "check_tensor_dims", r"check_tensor_dims: tensor '(?P<what>[^']{1,120})'"),
     LogRow("x_mismatch", "missing tensor", r"missing tensor '(?P<what>[^']{1,120})'"),

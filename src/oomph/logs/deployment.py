@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.engines.registry import DEFAULT, engine_named
+from oomph.engines.registry import DEFAULT, all_engines, engine_named
 from oomph.errors import OomphError
 from oomph.ir.observation import Observation
 from oomph.logs import beside
@@ -63,6 +63,7 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
     environment: dict[str, str] = {}
     if command:
         flags_there, named, environment = _flags_of(command)
+        flags_there, named = _of_engine(engine, flags_there, named)
         model = named or model
         _merge(flags, sources, flags_there, "the command in the log")
     complete = False
@@ -178,6 +179,21 @@ def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
         flags, model, _ = parse_flags(shlex.join(call.words))
         return flags, model, memory_variables(call.environment)
     return parse_flags(command)
+
+
+def _of_engine(engine: str, flags: dict[str, Any], model: str) -> tuple[dict[str, Any], str]:
+    """What the engine itself has of a command. One of mostly other flags, two at least (one is a slip), is a wrapper's
+    (an evaluation, a training script): they are no flags of the engine, and "vllm" behind --model is no model."""
+    engines = [engine_named(engine)] if engine else all_engines()
+
+    def known(name: str) -> bool:
+        spellings = ("--" + name.replace("_", "-"), "-" + name)
+        return any(one.knows_flag(flag) for one in engines for flag in spellings)
+
+    own = {name: value for name, value in flags.items() if known(name)}
+    if len(flags) - len(own) < max(2, len(own) + 1):
+        return flags, model
+    return own, "" if model in {one.name for one in all_engines()} else model
 
 
 def parse_flags(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:

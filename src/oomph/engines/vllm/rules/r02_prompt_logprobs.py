@@ -21,7 +21,7 @@ from oomph.units import human
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.stage != "runtime_request":
         return None
-    if not case.in_traceback("prompt_logprobs", "compute_logprobs", "log_softmax", "loglikelihood"):
+    if not case.in_traceback("prompt_logprobs", "compute_logprobs", "get_logprobs", "log_softmax", "loglikelihood"):
         return None
     tried = case.oom_value("tried")
     text = (
