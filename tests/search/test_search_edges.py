@@ -287,6 +287,35 @@ def test_a_plan_without_a_cache_never_serves() -> None:
         assert outcome.low_concurrency(whole) == 7.5
 
 
+def test_a_cache_that_its_interval_swallows_holds_nobody() -> None:
+    plan_ = served()
+    assert plan_.kv is not None
+    rank = plan_.ranks[0]
+    available = rank.terms["available_kv"]
+    none_left = replace(rank, terms={**rank.terms, "available_kv": replace(available, low=0)})
+    assert outcome.low_concurrency(replace(plan_, ranks=(none_left,))) == 0.0
+
+
+def test_nothing_is_on_the_host_without_offload() -> None:
+    assert offer._weights_on_host(served()) == 0
+    moved = plan(
+        "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --cpu-offload-gb 2", gpu="RTX 4090", engine=RELEASE, advise=False
+    )
+    assert offer._weights_on_host(moved) > 1 << 30
+
+
+def test_the_default_share_is_tried_where_it_is_the_highest_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context may fit at the default share though the shortest one overfills the card there."""
+    name = "Qwen/Qwen3-8B"
+    solver = Solver(served().deployment, {name: load(name)}, lambda *_: served(), 0.9)
+    shares = {0.8: outcome.Outcome("short", 0.0, served()), 0.9: outcome.Outcome("ok", 4.0, served())}
+    monkeypatch.setattr(solver, "utilisation", lambda *_: 0.8)
+    monkeypatch.setattr(solver, "outcome", lambda arm, context, users, share: shares[share])
+    for grid, found in (((0.7, 0.8, 0.9), True), ((0.7, 0.8), False)):
+        space: Any = SimpleNamespace(contexts=(4096,), users=(1,), utilisations=grid)
+        assert (solver._at(Arm(name), 4096, 1, space) is not None) is found
+
+
 def test_a_refused_arm_serves_nobody() -> None:
     def refuse(*_: object) -> Any:
         raise OomphError("the engine does not take it")
