@@ -300,14 +300,18 @@ def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
         "([line, log]) => { window.big = new File([line.repeat(Math.ceil(5e7 / line.length)), log], 'big.log'); }",
         [line, QWEN],
     )
-    page.evaluate("window.longest = 0; window.began = performance.now()")
+    page.evaluate("window.longest = 0; window.began = performance.now(); window.shown = false")
+    page.evaluate(
+        "() => { const line = document.getElementById('status'); new MutationObserver(() => { shown ||= !line.hidden; })"
+        ".observe(line, {attributes: true}); }"
+    )
     page.evaluate(
         "() => { const data = new DataTransfer(); data.items.add(big); document.body.dispatchEvent("
         "new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true})); }"
     )
-    page.wait_for_selector("#status:not([hidden])", timeout=5000)
     page.wait_for_selector(".view.explain", timeout=20_000)
     seconds = page.evaluate("(performance.now() - began) / 1000")
+    assert page.evaluate("shown") or seconds < 1  # it shows after 0.4 s
     assert page.get_attribute(".view.explain", "data-cause") == "P05"
     # 0.1 s and 3 s were seen on two cores with other work; the bounds are for machines that are busier still
     assert page.evaluate("longest") < 2000

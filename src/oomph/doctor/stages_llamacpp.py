@@ -45,7 +45,7 @@ _PRINTERS: tuple[tuple[str, StageName], ...] = (
 # kinds that a run can recover from, if what stands behind them says so
 RECOVERABLE = frozenset(
     {"lc_malloc", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "lc_no_weights",
-     "lc_load_failed", "lc_no_context", "cuda_error_oom", "lc_late"}
+     "lc_load_failed", "lc_no_context", "lc_late"}
 )  # fmt: skip
 _WENT_ON = frozenset({"lc_serving", "ol_started", "lc_pipeline_retry", "lc_request", "lc_slots"})
 _ENDED = frozenset({"ol_runner_died", "ol_layout", "ol_panic", "ol_host_refused", "ol_timeout", "lc_late"})
