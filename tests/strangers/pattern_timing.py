@@ -8,6 +8,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def modules() -> Iterator[Any]:
             yield importlib.import_module(found.name)
 
 
+@cache
 def places() -> list[Place]:
     """All compiled patterns of modules and of the rows in them, and those written where they are used."""
     seen: dict[tuple[str, int], Place] = {}

@@ -302,8 +302,8 @@ def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
     )
     page.evaluate("window.longest = 0; window.began = performance.now(); window.shown = false")
     page.evaluate(
-        "() => { const line = document.getElementById('status'); new MutationObserver(() => { shown ||= !line.hidden; })"
-        ".observe(line, {attributes: true}); }"
+        "() => { const line = document.getElementById('status');"
+        " new MutationObserver(() => { shown ||= !line.hidden; }).observe(line, {attributes: true}); }"
     )
     page.evaluate(
         "() => { const data = new DataTransfer(); data.items.add(big); document.body.dispatchEvent("
