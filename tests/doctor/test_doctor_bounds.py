@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from oomph.doctor.beside import read_gpus
 from oomph.doctor.diagnose import _unused
+from oomph.doctor.doubt import find_doubt
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain, observe_raw, read_case
-from oomph.doctor.failure import _ends, find_doubt
+from oomph.doctor.failure import _ends
 from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted, reached
 from oomph.doctor.ledger import _at_oom
 from oomph.doctor.meanings import MILESTONES

@@ -1,22 +1,18 @@
-"""Which line of a run is its failure, and whether a run without one may be called healthy.
+"""Which line of a run is its failure.
 
 Words about memory count before other words, those before exit statuses, a parent's report counts last. What a server
-printed that was up afterwards is no failure. An all-clear is earned: a line proves that the server was up and nothing
-went wrong behind it, or there is no sign of an error anywhere.
+printed that was up afterwards is no failure.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
+from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, TROUBLES, WEAK
 from oomph.doctor.worded import own_words
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.logs.clean import Line
 
 # it ended, and no line says of what
 UNSAID: Final[frozenset[LogKind]] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}
@@ -31,14 +27,6 @@ FAR: Final = 40  # lines between a server's report and its runner's own words
 NEAR: Final = 8  # lines between a wrapper's line and what it wraps
 WINDOW: Final = 6  # lines of a program's message box
 STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
-
-
-class Doubt(Struct, frozen=True):
-    """The text does not tell whether it failed."""
-
-    line: int
-    text: str
-    settle: str
 
 
 def find_failure(observations: Sequence[Observation]) -> Observation | None:
@@ -177,14 +165,14 @@ def _said_by_people(observations: Sequence[Observation], up: int) -> Observation
     if "proposed" in kinds and kinds.isdisjoint(OWN_RUN):
         return None
     if up:  # a report of a bug whose title says that memory ran out: behind the lines of a running server that are here
-        return next((o for o in observations if _heading(o) and _REPORT.search(o.text) and o.text[:2] == "# "), None)
+        return next((o for o in observations if is_heading(o) and _REPORT.search(o.text) and o.text[:2] == "# "), None)
     begun = any(observation.kind in STARTED for observation in observations)
     if heading := next((o for o in observations if o.kind == "said_failed" and not wishes(o.text)), None):
         named = {o.kind for o in observations} & {"memory_short", "oom_mentioned"}
         if not named:
             return heading
     lines = (observation for observation in observations if observation.kind == "memory_short")
-    facts = (o for o in lines if not (_heading(o) and wishes(o.text)))
+    facts = (o for o in lines if not (is_heading(o) and wishes(o.text)))
     return next((o for o in facts if begun or _stated_by_people(o)), None)
 
 
@@ -208,74 +196,10 @@ def _stated_by_people(observation: Observation) -> bool:
     """The allocator's own words, or a title that says what happened; one that says what should be done is none."""
     if "CUDA out of memory" in observation.text or "HIP out of memory" in observation.text:
         return True
-    return _heading(observation)
+    return is_heading(observation)
 
 
-def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
-    """Of a run without a failure: the sign of one that nothing behind it takes back."""
-    up = last_ready(observations)
-    kinds = {observation.kind for observation in observations}
-    other_run = {
-        observation.line
-        for observation in observations
-        if observation.kind in FAILURES and _harmless(observation, kinds)
-    }
-    for observation in observations:
-        if observation.line in other_run:
-            continue
-        mark = observation.kind in SIGNS or observation.kind == "memory_short"
-        if (
-            not mark
-            or (observation.line <= up and not _heading(observation))
-            or (observation.kind == "exception" and observation.values.get("type") in NOT_FATAL and up)
-        ):
-            continue
-        if observation.kind == "sign_exit" and observation.values.get("status") in STOPPED:
-            continue
-        return Doubt(observation.line, observation.text, SETTLES)
-    return None
-
-
-SETTLES: Final = (
-    "a line behind it that shows the server answering requests, or the process's exit status"
-    " (docker inspect, kubectl describe pod, echo $?)"
-)
-# words of an end that no row has; said of other things in a healthy log ("0 failed", "error rate", "if it fails")
-_BAD_END: Final = re.compile(
-    r"(?i)(?<![\w-])(?:died|dead|killed|crash(?:ed|es|ing)?|abort(?:ed|ing)|terminated|unreachable|unhealthy|evicted|hung|"
-    r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
-    r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
-)
-# a report about something that went wrong, in words of its title
-_BAD_TITLE: Final = re.compile(
-    r"(?i)\[bug\]|\[issue\]|\bbug\b|\bfail|crash|\bcan(?:not|'t)\b|\bunable\b|\bwon't\b|n't (?:work|load|start|run)|"
-    r"\bnot work|"
-    r"\bstop(?:s|ped)\b|too (?:large|big)|\bleak|\bbroken\b|\bregression\b|\bcorrupt"
-)
-_NOT_BAD: Final = re.compile(
-    r"(?i)\b(?:0|no|zero|without|ignor\w{1,3}|not an?|any|if|may|might|could|avoid\w{0,3}|prevent\w{0,3}|warn\w{0,4})"
-    r" (?:\w{1,12} ){0,2}(?:error|fail|exception|crash|OOM|out of memory|unhealthy)|"
-    r"(?:error|failure|exception|OOM)s?[ _-](?:rate|handler|handling|count|page|code 0)|"
-    r"(?:errors?|failed|failures?)\W{1,3}0\b|deprecat|fall\w{0,3} back"
-)
-LAST: Final = 6  # lines at the end of a text in which such a word counts
-
-
-def unworded_doubt(lines: Sequence[Line], up: int) -> Doubt | None:
-    """A bad end in words that no row has: in the last lines behind the last one of a running server, or in the title
-    that people put over a log."""
-    ends = [line for line in lines if line.text.strip()][-LAST:]
-    for line in (*(line for line in lines[:3] if line.text.startswith("# ")), *(e for e in ends if e.number > up)):
-        text = line.text[:1000]
-        if line.level in ("INFO", "DEBUG") and not line.text.startswith("# "):
-            continue
-        bad = _BAD_END.search(text) or (text.startswith("# ") and _BAD_TITLE.search(text))
-        if bad and not _NOT_BAD.search(text):
-            return Doubt(line.number, text, SETTLES)
-    return None
-
-
-def _heading(observation: Observation) -> bool:
+def is_heading(observation: Observation) -> bool:
     """A title that people put over a log says what happened in it, or after it: no line of the log takes it back."""
     by_people = not observation.process and "source" not in observation.values
     return observation.kind == "memory_short" and by_people and observation.text.startswith("#")
@@ -300,7 +224,7 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
         if (
             observation.kind in FAILURES
             and "title" not in observation.values
-            and not _harmless(observation, kinds)
+            and not is_harmless(observation, kinds)
             and not stages_llamacpp.harmless(observations, index)
         ):
             if observation.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(
@@ -359,7 +283,7 @@ def _titled(trouble: Observation, observations: Sequence[Observation]) -> Observ
     """A crash that does not say of what, below a title that does."""
     if trouble.kind != "x_crash" or "what" in trouble.values:
         return None
-    return next((o for o in observations if _heading(o) and not _WISHES.search(o.text)), None)
+    return next((o for o in observations if is_heading(o) and not _WISHES.search(o.text)), None)
 
 
 def _asserted(crash: Observation, observations: Sequence[Observation]) -> bool:
@@ -436,7 +360,7 @@ _BY_RAY: Final = "died or was killed while executing a task"
 RAYS_LIST: Final = "causes"  # Ray lists what may have ended a worker, the kernel first: a guess, not a report
 
 
-def _harmless(observation: Observation, kinds: set[LogKind]) -> bool:
+def is_harmless(observation: Observation, kinds: set[LogKind]) -> bool:
     # raised while the model is built or compiled: a run that printed its concurrency is another run than this line's
     if observation.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
         return True

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
+from oomph.doctor.doubt import find_doubt, unworded_doubt
 from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_doubt, find_failure, last_ready, unworded_doubt
+from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
 from oomph.doctor.guesses import guess
 from oomph.doctor.last_signs import code_names, weakest_sign
 from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK

@@ -1,0 +1,88 @@
+"""Whether a run without a failure may be called healthy.
+
+An all-clear is earned: a line proves that the server was up and nothing went wrong behind it, or there is no sign of an
+error anywhere.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from oomph.doctor.failure import STOPPED, is_harmless, is_heading, last_ready
+from oomph.doctor.meanings import FAILURES, NOT_FATAL, SIGNS
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+
+
+class Doubt(Struct, frozen=True):
+    """The text does not tell whether it failed."""
+
+    line: int
+    text: str
+    settle: str
+
+
+def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
+    """Of a run without a failure: the sign of one that nothing behind it takes back."""
+    up = last_ready(observations)
+    kinds = {observation.kind for observation in observations}
+    other_run = {
+        observation.line
+        for observation in observations
+        if observation.kind in FAILURES and is_harmless(observation, kinds)
+    }
+    for observation in observations:
+        if observation.line in other_run:
+            continue
+        mark = observation.kind in SIGNS or observation.kind == "memory_short"
+        if (
+            not mark
+            or (observation.line <= up and not is_heading(observation))
+            or (observation.kind == "exception" and observation.values.get("type") in NOT_FATAL and up)
+        ):
+            continue
+        if observation.kind == "sign_exit" and observation.values.get("status") in STOPPED:
+            continue
+        return Doubt(observation.line, observation.text, SETTLES)
+    return None
+
+
+SETTLES: Final = (
+    "a line behind it that shows the server answering requests, or the process's exit status"
+    " (docker inspect, kubectl describe pod, echo $?)"
+)
+# words of an end that no row has; said of other things in a healthy log ("0 failed", "error rate", "if it fails")
+_BAD_END: Final = re.compile(
+    r"(?i)(?<![\w-])(?:died|dead|killed|crash(?:ed|es|ing)?|abort(?:ed|ing)|terminated|unreachable|unhealthy|evicted|hung|"
+    r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
+    r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
+)
+# a report about something that went wrong, in words of its title
+_BAD_TITLE: Final = re.compile(
+    r"(?i)\[bug\]|\[issue\]|\bbug\b|\bfail|crash|\bcan(?:not|'t)\b|\bunable\b|\bwon't\b|n't (?:work|load|start|run)|"
+    r"\bnot work|"
+    r"\bstop(?:s|ped)\b|too (?:large|big)|\bleak|\bbroken\b|\bregression\b|\bcorrupt"
+)
+_NOT_BAD: Final = re.compile(
+    r"(?i)\b(?:0|no|zero|without|ignor\w{1,3}|not an?|any|if|may|might|could|avoid\w{0,3}|prevent\w{0,3}|warn\w{0,4})"
+    r" (?:\w{1,12} ){0,2}(?:error|fail|exception|crash|OOM|out of memory|unhealthy)|"
+    r"(?:error|failure|exception|OOM)s?[ _-](?:rate|handler|handling|count|page|code 0)|"
+    r"(?:errors?|failed|failures?)\W{1,3}0\b|deprecat|fall\w{0,3} back"
+)
+LAST: Final = 6  # lines at the end of a text in which such a word counts
+
+
+def unworded_doubt(lines: Sequence[Line], up: int) -> Doubt | None:
+    """A bad end in words that no row has: in the last lines behind the last one of a running server, or in the title
+    that people put over a log."""
+    ends = [line for line in lines if line.text.strip()][-LAST:]
+    for line in (*(line for line in lines[:3] if line.text.startswith("# ")), *(e for e in ends if e.number > up)):
+        text = line.text[:1000]
+        if line.level in ("INFO", "DEBUG") and not line.text.startswith("# "):
+            continue
+        bad = _BAD_END.search(text) or (text.startswith("# ") and _BAD_TITLE.search(text))
+        if bad and not _NOT_BAD.search(text):
+            return Doubt(line.number, text, SETTLES)
+    return None
