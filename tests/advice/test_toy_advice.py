@@ -34,10 +34,11 @@ def row(judged: Judged) -> list[Any]:
 
 def answers(judge: Judge, levers: list[Lever]) -> list[Any]:
     advice = advise(judge, levers, ("a reason",), "oomph fit")
+    planned = [key.partition("Device(")[0] for key in judge._plans]  # in turn: an advice that plans more is another one
     table = what_if(judge, tuple(levers))
     lists = [[row(judged) for judged in some] for some in (advice.fixes, advice.helps, advice.useless)]
     rows = [(row(one.judged), one.tokens_change) for one in table.rows]
-    return [advice.why, advice.next_step, lists, rows, table.binding, table.in_short()]
+    return [advice.why, advice.next_step, lists, rows, table.binding, table.in_short(), planned]
 
 
 def digest(judge: Judge, levers: list[Lever]) -> str:
