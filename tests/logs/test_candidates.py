@@ -40,3 +40,9 @@ def test_words_are_remembered_in_bounded_memory() -> None:
     assert len(fresh._dull) + len(fresh._telling) <= candidates._MOST
     assert next(fresh.of("x" * 100_000 + "Traceback")).kind == "traceback"
     assert not any(len(word) > candidates._LONGEST for word in fresh._telling)
+
+
+def test_what_one_log_teaches_the_next_does_not_remember() -> None:
+    first, second = ROWS.fresh(), ROWS.fresh()
+    assert list(first.of("Traceback of nonsense")) == [row for row in ALL if row.needle in "Traceback of nonsense"]
+    assert first._dull and first._telling and not second._dull and not second._telling

@@ -296,7 +296,6 @@ def _longest_name(prose: str) -> str:
     card = ""
     for row in rows():
         short = row.name.lower().removeprefix("rtx ")
-        pattern = rf"(?<![\w.-]){re.escape(short)}(?![\w-])"
-        if len(short) >= 4 and len(row.name) > len(card) and short in prose and re.search(pattern, prose):
-            card = row.name
+        if len(short) >= 4 and len(row.name) > len(card) and short in prose:
+            card = row.name if re.search(rf"(?<![\w.-]){re.escape(short)}(?![\w-])", prose) else card
     return card

@@ -8,6 +8,7 @@ here.
 
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 
 from oomph.facts.loglines import LogRow
 
@@ -49,6 +50,12 @@ class Candidates:
             else:
                 self._wordless.append(number)
         self._lengths = sorted({len(start) for start in self._parts})
+
+    def fresh(self) -> "Candidates":
+        """The same rows with no word remembered: what one log teaches takes no room from the next."""
+        other = copy(self)
+        other._dull, other._telling = set(), {}
+        return other
 
     def of(self, text: str) -> Iterator[LogRow]:
         numbers = set(self._wordless)

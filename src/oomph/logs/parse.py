@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import (
@@ -75,7 +76,7 @@ Values = dict[str, float | int | str]
 
 def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
     by_kind: dict[LogKind, list[Observation]] = {}
-    candidates = Candidates(sorted(ALL, key=_numbered))
+    candidates = _all_rows().fresh()
     printers = {engine.name for engine in all_engines()}  # of one line of each is kept that its header is the engine's
     for index, line in enumerate(lines):
         text = line.text
@@ -112,6 +113,11 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             _keep(by_kind, line, "sign_level", {}, short)
     _keep_cut_end(by_kind, lines)
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
+
+
+@cache
+def _all_rows() -> Candidates:
+    return Candidates(sorted(ALL, key=_numbered))
 
 
 def _survived(kind: str) -> bool:
