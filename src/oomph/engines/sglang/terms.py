@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from oomph.engines.sglang.drafts import drafter_bytes
 from oomph.engines.sglang.settings import ModelShape, Settings
-from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes, repacked_growth
-from oomph.engines.vllm.weights import Placed, by_part
+from oomph.engines.sglang.weights import RankPlace, RankWeights, rank_weights
+from oomph.engines.vllm.weights import Placed
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
@@ -51,13 +51,10 @@ def rank_terms(
     device = rank.device
     context = deployment.pin(_context(device, settings.tp_size * settings.pp_size))
     place = RankPlace(rank.pp_rank, device.sm)
-    created = created_weights(model, shape, settings, facts, place)
-    growth = repacked_growth(model, settings, place)
-    host = offloaded_bytes(created, deployment.flags.get("cpu_offload_gb"))
-    created_bytes = sum(place.nbytes for place in created)
-    loaded = held_bytes(created, repacked=bool(growth))
+    created = rank_weights(model, shape, settings, facts, place)
+    host = offloaded_bytes(created.places, deployment.flags.get("cpu_offload_gb"))
     drafter = drafter_bytes(model, draft, shape, settings, facts, place) if settings.drafts else 0
-    weights = _in_host_memory(_weights(model, shape, settings, loaded, growth, by_part(created)), host)
+    weights = _in_host_memory(_weights(model, shape, settings, created), host)
     weights = deployment.pin(_with_drafter(weights, drafter if facts.drafts.counted else 0))
     peak = deployment.pin(_load_peak(weights))
     return Terms(
@@ -65,8 +62,8 @@ def rank_terms(
         weights=weights,
         load_peak=peak,
         cudagraph=deployment.pin(_graphs(model, settings)),
-        activation=deployment.pin(_beside_layer(_activation(model, settings), created, host)),
-        created_bytes=created_bytes,
+        activation=deployment.pin(_beside_layer(_activation(model, settings), created.places, host)),
+        created_bytes=created.created_bytes,
         free_before_load=_free(device, context, deployment),
         drafter_bytes=drafter,
     )
@@ -136,16 +133,13 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
     return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
 
 
-def _weights(
-    model: Model, shape: ModelShape, settings: Settings, loaded: int, growth: int, parts: dict[str, int]
-) -> Term:
-    absorbed = _absorbed(model, shape, settings)
-    created = sum(parts.values())
+def _weights(model: Model, shape: ModelShape, settings: Settings, on_rank: RankWeights) -> Term:
+    absorbed, created = _absorbed(model, shape, settings), on_rank.created_bytes
     over = min(round(created * outside.LOAD_SHARE), outside.LOAD_MOST)
-    n = loaded + growth + absorbed
-    beside = {"absorbed projections": absorbed, "experts repacked": growth}
-    beside["allocator rounding"] = loaded - created
-    parts = {**parts, **{name: size for name, size in beside.items() if size}}
+    n = on_rank.held_bytes + on_rank.growth + absorbed
+    beside = {"absorbed projections": absorbed, "experts repacked": on_rank.growth}
+    beside["allocator rounding"] = on_rank.held_bytes - created
+    parts = {**on_rank.parts, **{name: size for name, size in beside.items() if size}}
     quantised = model.quantization is not None
     low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)
     why = "every tensor this rank creates" + (", before the kernels' own repacking" if quantised else "")

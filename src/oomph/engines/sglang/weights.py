@@ -5,7 +5,7 @@ What SGLang divides otherwise is taken from a second walk: attention by its own 
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from oomph.engines.sglang.repack import repacked_for_triton
 from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.vllm.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
 from oomph.engines.vllm.shard import Layout, stage_layers
-from oomph.engines.vllm.weights import Build, Placed, created
+from oomph.engines.vllm.weights import Build, Placed, by_part, created
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab
@@ -28,6 +28,37 @@ HOPPER = 90
 class RankPlace(Struct, frozen=True):
     pp_rank: int = 0
     sm: int = 90
+
+
+class RankWeights(Struct, frozen=True):
+    places: tuple[Placed, ...]
+    parts: dict[str, int]
+    held_bytes: int
+    growth: int  # bytes by which repacking makes the experts larger
+
+    @property
+    def created_bytes(self) -> int:
+        return sum(self.parts.values())
+
+
+def rank_weights(model: Model, shape: ModelShape, settings: Settings, facts: Facts, place: RankPlace) -> RankWeights:
+    """The same for all settings that divide a model alike, whatever their context, share and requests are."""
+    divided = Settings(
+        tp_size=settings.tp_size,
+        pp_size=settings.pp_size,
+        attn_dp_size=settings.attn_dp_size,
+        ep_size=settings.ep_size,
+        dtype=settings.dtype,
+        builds_drafts=settings.builds_drafts,
+    )
+    return _rank_weights(model, shape, divided, facts, place)
+
+
+@lru_cache(maxsize=256)
+def _rank_weights(model: Model, shape: ModelShape, settings: Settings, facts: Facts, place: RankPlace) -> RankWeights:
+    places = created_weights(model, shape, settings, facts, place)
+    growth = repacked_growth(model, settings, place)
+    return RankWeights(places, by_part(places), held_bytes(places, repacked=bool(growth)), growth)
 
 
 def created_weights(
