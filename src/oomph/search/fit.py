@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
-from oomph.ir import Device, Model, Plan
+from oomph.ir import Deployment, Device, Model, Plan
 from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not
@@ -118,14 +118,13 @@ def fit(
     solver = Solver(base, models, planner or run, spaces.default)
     solver.progress = progress
     front, met, close = _search(solver, spaces, want)
+    front, pick = _pick(solver, spaces, front)
     if solver.stopped:
         notes = (*notes, "stopped before every checkpoint and layout was tried: this is the best so far")
     nearest = [] if met else _nearest(solver, spaces, want)
     if want.context > spaces.longest:
         notes = (*notes, f"the model itself takes {spaces.longest:,} tokens at most")
-    pick = choose(front, want) if met else choose(nearest, want)
-    if met and pick is not None and pick.context != want.context:
-        front, pick = _stretched(solver, spaces, front, pick)
+    pick = pick or choose(nearest, want)
     if pick is not None and pick.arm.layout.gpus > _NODE:
         notes = (*notes, f"{pick.arm.layout.gpus} GPUs are more than one node has: --emit lws")
     if pick is not None and len({device.node for device in gpus}) > 1:
@@ -149,6 +148,18 @@ def fit(
         plans=solver.plans,
         notes=notes,
     )
+
+
+def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> Deployment | None:
+    """What fit picks; None where nothing meets the request, however near it comes."""
+    from oomph.planning import run
+
+    base, _ = base_of(model, gpus, engine)
+    models, _ = models_of(base, False, ())
+    spaces = Spaces(models, gpus, want, base)
+    solver = Solver(base, models, run, spaces.default)
+    pick = _pick(solver, spaces, _search(solver, spaces, want)[0])[1]
+    return solver.deployment(pick.arm, pick.context, pick.users, pick.utilisation) if pick is not None else None
 
 
 def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bool, bool]:
@@ -214,8 +225,11 @@ def _small_flags(arm: Arm) -> int:
     return sum((arm.eager, arm.few_graphs, arm.drafts > 0, arm.text_only, arm.prefix_off, arm.tokens > 0))
 
 
-def _stretched(solver: Solver, spaces: Spaces, front: list[Point], pick: Point) -> tuple[list[Point], Point]:
+def _pick(solver: Solver, spaces: Spaces, front: list[Point]) -> tuple[list[Point], Point | None]:
     """The front's contexts are doublings: the pick gets the longest that its users allow."""
+    pick = choose(front, spaces.want)
+    if pick is None or pick.context == spaces.want.context:
+        return front, pick
     space = spaces.space(spaces.want.context, spaces.want.users, [pick.arm])
     grid = [c for c in context_grid(spaces.longest) if c > pick.context]
     longest = solver.longest(pick.arm, pick.users, space, grid)

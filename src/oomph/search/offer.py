@@ -18,15 +18,14 @@ from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
 from oomph.planning import run
-from oomph.search.fit import fit
+from oomph.search.fit import fit, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 
 
 def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
-    search = fit(model, gpus, context=context, users=users, engine=engine.name)
-    if not search.met or search.pick is None:
+    chosen = pick_for(model, gpus, Want(context, users), engine.name)
+    if chosen is None:
         return _nearest(engine, model, gpus, context, users)
-    chosen = search.pick.plan.deployment
     plan = _opened(replace(chosen, flags={**chosen.flags, knobs_of(chosen).context: context}))
     return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
 
