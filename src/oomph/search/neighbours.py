@@ -112,7 +112,7 @@ def why_not(solver: Solver, spaces: Spaces, shown: Sequence[Point]) -> list[Refu
             continue
         space = spaces.space(min(spaces.want.context, spaces.longest), spaces.want.users)
         arms = [a for a in spaces.arms if a.model == name]
-        if any(solver.fits(a, space.contexts[0], space.users[0], space) for a in arms):
+        if any(solver.possible(arm, space) for arm in arms):
             out.append(Refused(name, "fits, but another checkpoint is at least as good in everything"))
         elif arms:
             arm = min(arms, key=lambda a: (-a.layout.gpus, a.changes))

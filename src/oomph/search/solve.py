@@ -74,7 +74,9 @@ class Solver:
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
         self.least_loss = min(score.quality_loss(m, Arm("")) for m in models.values())
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
-        self._best: dict[tuple[Arm, int], float] = {}
+        self._best: dict[tuple[Arm, int, int], float] = {}
+        self._last: dict[Arm, float] = {}  # what another context or other users ended with is the best first guess
+        self._by_context: set[Arm] = set()  # a longer context leaves these another budget for the cache
 
     def keep_margin(self, keep: bool) -> None:
         """What was judged otherwise is forgotten."""
@@ -108,13 +110,12 @@ class Solver:
 
     # --- one arm ----------------------------------------------------------------------------------------------------
 
-    def utilisation(self, arm: Arm, users: int, space: Space) -> float:
-        """The highest that does not overfill the card at the shortest context; 0.0 = none."""
-        key = (arm, users)
+    def utilisation(self, arm: Arm, context: int, users: int, space: Space) -> float:
+        """The highest that does not overfill the card; 0.0 = none."""
+        key = (arm, context, users)
         if key not in self._best:
-            # what other numbers of users ended with is the best first guess
-            known = next((self._best[arm, n] for n in reversed(space.users) if self._best.get((arm, n))), self.default)
-            self._best[key] = self._highest(arm, space.contexts[0], users, space, known)
+            self._best[key] = top = self._highest(arm, context, users, space, self._last.get(arm, self.default))
+            self._last[arm] = top or self.default
         return self._best[key]
 
     def _highest(self, arm: Arm, context: int, users: int, space: Space, near: float) -> float:
@@ -139,23 +140,33 @@ class Solver:
         return grid[low] if low >= 0 else 0.0
 
     def fits(self, arm: Arm, context: int, users: int, space: Space) -> bool:
-        return self._at(arm, context, users, space) is not None
+        """Where a utilisation that served another context or other users is enough, no higher one is looked for."""
+        near = self._last.get(arm)
+        enough = near is not None and self._with(near, arm, context, users) is not None
+        return enough or self._at(arm, context, users, space) is not None
+
+    def _with(self, utilisation: float, arm: Arm, context: int, users: int) -> tuple[float, Outcome] | None:
+        outcome = self.outcome(arm, context, users, utilisation)
+        return (utilisation, outcome) if outcome.kind == "ok" and outcome.concurrency >= users else None
 
     def _at(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
         """(utilisation, outcome) where so many users of this context fit."""
-        top = self.utilisation(arm, users, space)
+        shortest = context if arm in self._by_context else space.contexts[0]
+        top = self.utilisation(arm, shortest, users, space)
         if not top:
             return None
         outcome = self.outcome(arm, context, users, top)
-        if outcome.kind != "never" and not same_budget(outcome, self.outcome(arm, space.contexts[0], users, top)):
-            top = self._highest(arm, context, users, space, top)
+        if outcome.kind != "never" and not same_budget(outcome, self.outcome(arm, shortest, users, top)):
+            if outcome.kind != "over":
+                self._by_context.add(arm)
+            top = self.utilisation(arm, context, users, space)
             if not top:
                 return None
             outcome = self.outcome(arm, context, users, top)
         if outcome.kind == "short" and top < self.default <= space.utilisations[-1]:
             # A shorter context may leave a little less room behind the cache, whose blocks it divides otherwise.
-            top, outcome = self.default, self.outcome(arm, context, users, self.default)
-        return (top, outcome) if outcome.kind == "ok" and outcome.concurrency >= users else None
+            top = self.default
+        return self._with(top, arm, context, users)
 
     def most_users(self, arm: Arm, context: int, space: Space) -> int:
         """The largest level that fits at this context; 0 = none. The fewest users have the most room: no level above
@@ -175,7 +186,13 @@ class Solver:
         return levels[low]
 
     def longest(self, arm: Arm, users: int, space: Space, grid: Sequence[int]) -> int:
+        first = self._at(arm, space.contexts[0], users, space)
+        tokens = space.contexts[0] * first[1].concurrency / users if first is not None else 0
+        guess = max(0, bisect_right(grid, tokens) - 1)
         low, high = -1, len(grid)
+        for middle in (guess, guess + 1):
+            if low < middle < high:
+                low, high = (middle, high) if self.fits(arm, grid[middle], users, space) else (low, middle)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.fits(arm, grid[middle], users, space) else (low, middle)
@@ -183,16 +200,11 @@ class Solver:
 
     def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
         """With the engine's default utilisation where that is enough: a flag less."""
-        plain_first = (self.default, None) if self.default <= space.utilisations[-1] else (None,)
-        for utilisation in plain_first:
-            if utilisation is None:
-                at = self._at(arm, context, users, space)
-            else:
-                plain = self.outcome(arm, context, users, utilisation)
-                at = (utilisation, plain) if plain.kind == "ok" and plain.concurrency >= users else None
-            if at is not None:
-                return Point(arm, context, users, at[0], *rank, at[1].concurrency)
-        return None
+        at = self._plain(arm, context, users, space) or self._at(arm, context, users, space)
+        return Point(arm, context, users, at[0], *rank, at[1].concurrency) if at is not None else None
+
+    def _plain(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
+        return self._with(self.default, arm, context, users) if self.default <= space.utilisations[-1] else None
 
     def rank(self, arm: Arm, space: Space) -> tuple[float, int] | None:
         """(quality, speed) of an arm that can be planned at all."""
@@ -211,7 +223,7 @@ class Solver:
         arms = self.open_arms(space)
         for number, arm in enumerate(arms):
             self._tell(arm, number, 2 * len(arms))
-            rank = self.rank(arm, space) if self._possible(arm, space) else None
+            rank = self.rank(arm, space) if self.possible(arm, space) else None
             if rank is not None:
                 ranked.append((rank, arm))
         ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].prefix_off, r[1].changes))
@@ -249,13 +261,14 @@ class Solver:
                 outcome = self.outcome(least, space.contexts[0], space.users[0], self.default)
                 refused = outcome.plan is None or outcome.plan.verdict.stage == "other"
                 # a hungrier arm has a smaller cache at the same utilisation, and so more room after it
-                if refused or outcome.kind == "over" or self._possible(least, space):
+                if refused or outcome.kind == "over" or self.possible(least, space):
                     return True
         return False
 
-    def _possible(self, arm: Arm, space: Space) -> bool:
+    def possible(self, arm: Arm, space: Space) -> bool:
         """At least the shortest context for the fewest users."""
-        return self.fits(arm, space.contexts[0], space.users[0], space)
+        least = (arm, space.contexts[0], space.users[0], space)
+        return self._plain(*least) is not None or self.fits(*least)
 
     def _hopeless(
         self, arm: Arm, rank: tuple[float, int], space: Space, points: list[Point], grid: Sequence[int]
