@@ -392,10 +392,17 @@ def test_an_offer_of_a_search_that_met_nothing_is_the_nearest(monkeypatch: pytes
     nearest = object()
     monkeypatch.setattr(offer, "_nearest", lambda *_: nearest)
     engine: Any = SimpleNamespace(name="vllm")
-    for met, has_pick in ((False, True), (True, False), (False, False)):
-        answer = SimpleNamespace(met=met, pick=SimpleNamespace(plan=served()) if has_pick else None)
-        monkeypatch.setattr(offer, "fit", lambda *_, answer=answer, **__: answer)
-        assert offer.batched_offer(engine, "a/b", GPU, 8192, 1) is nearest
+    monkeypatch.setattr(offer, "pick_for", lambda *_: None)
+    assert offer.batched_offer(engine, "a/b", GPU, 8192, 1) is nearest
+
+
+@pytest.mark.parametrize(("context", "users"), [(16384, 0), (40960, 2), (40960, 64)])
+def test_the_pick_alone_is_the_pick_of_a_whole_fit(context: int, users: int) -> None:
+    """64 users of it are not met: what comes near is no pick."""
+    whole = fit.fit("Qwen/Qwen3-8B", GPU, context=context, users=users)
+    alone = fit.pick_for("Qwen/Qwen3-8B", GPU, Want(context, users), "vllm")
+    assert whole.pick is not None
+    assert alone == (whole.pick.plan.deployment if whole.met else None)
 
 
 @pytest.mark.parametrize(

@@ -94,5 +94,5 @@ def guess_share(plan: Plan, grid: Sequence[float], start: int, *, margin: bool) 
         free = rank.total_bytes - (rank.stages[0].peak_high if margin else rank.stages[0].peak_bytes)
         here = (free - rank.requested_bytes) / rank.total_bytes
         room = here if room is None else min(room, here)
-    target = (share_of(plan) or grid[start]) + (room or 0.0)
+    target = grid[start] + (room or 0.0)
     return max(0, min(len(grid) - 1, bisect_right(grid, target + 1e-9) - 1))

@@ -17,7 +17,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Model, Plan
 from oomph.search import score
-from oomph.search.outcome import Outcome, guess_share, judge, same_budget
+from oomph.search.outcome import Outcome, guess_share, judge, same_budget, share_of
 from oomph.search.request import Arm, Space, knobs_of
 
 Planner = Callable[[Deployment, Model | None], Plan]
@@ -129,7 +129,8 @@ class Solver:
         if first.kind == "never":
             return 0.0
         if near == self.default and first.plan is not None:
-            guess = guess_share(first.plan, grid, guess, margin=self.margin)
+            start = max(guess, bisect_right(grid, share_of(first.plan)) - 1)
+            guess = guess_share(first.plan, grid, start, margin=self.margin)
         low, high = -1, len(grid)  # not over at low, over at high
         for i in (guess, guess + 1, guess - 1):
             if low < i < high:
