@@ -1,0 +1,142 @@
+"""Where random runs die, as stored: the failing line, its stage and what it rests on, doubts, runs, and the ledger.
+
+A run is a few observations of random kinds, a few lines apart, with values out of a small grid: equal sizes, and lines
+as far apart as a bound allows, are common. toy_deaths.json holds the examples that they are made of, so that a fixture
+more changes none, and a digest for every ten runs; `python tests/doctor/test_toy_deaths.py` writes the digests again,
+and a commit that changes them says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_cases import NUMBERS, SIZES
+
+from oomph.doctor.doubt import find_doubt
+from oomph.doctor.failing_stage import failing_stage
+from oomph.doctor.failure import find_failure
+from oomph.doctor.guesses import guess, said
+from oomph.doctor.ledger import account
+from oomph.doctor.milestones import milestone
+from oomph.doctor.stages import chosen_run, death
+from oomph.doctor.tracebacks import behind, traceback
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+
+STORED = Path(__file__).parent / "toy_deaths.json"
+RUNS = 4800
+EACH = 10  # runs of one digest
+GAPS = (0, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 39, 40, 41)
+THEMES = ("lc_", "ol_", "sg_", "tr_", "x_", "v0_")
+PROCESSES = ("", "", "EngineCore", "Worker", "APIServer")
+STATUSES = (0, 1, -15, 143, -2, 130, 137)
+WORDS = (
+    "# [Bug]: OOM when the server starts", "# How to avoid OOM", "# CUDA out of memory while loading", "Killed",
+    "died or was killed while executing a task", "CUDA error: out of memory", "HIP out of memory",
+    "RuntimeError: it failed", "a.b.CustomError: it failed", "WARN it failed", "Tried to allocate 2 GiB",
+    "failed to allocate the buffer", "error loading model: unable to allocate", "EngineCore failed to start",
+    "core initialization failed",
+    "wake_up failed", "# KV cache is too large", "terminated by signal_handler", "using SIGKILL", "HTTP status 500",
+)  # fmt: skip
+PROSE = (
+    "I am running into an out of memory error when I start the server.",
+    "The engine crashes with an error after an hour.", "It fails while loading the model weights.",
+    "It works fine now, no error any more.", "The process was killed.",
+    "While capturing CUDA graphs it dies.", "    self.model_runner.profile_run(dummy)", "    self.load_model(config)",
+    "INFO the server is up", "# Server fails to start", "The pod is unhealthy and stuck.",
+)  # fmt: skip
+
+
+@cache
+def stored() -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads(STORED.read_text(encoding="utf-8"))
+    return whole
+
+
+def observation(draw: random.Random, line: int, kind: str) -> Observation:
+    values, process, text = draw.choice(stored()["examples"][kind])
+    values = {name: value(draw, name, seen) for name, seen in values.items() if name == "stage" or draw.random() < 0.88}
+    if draw.random() < 0.04:
+        values["title"] = "it failed"
+    if draw.random() < 0.15:
+        process = draw.choice(PROCESSES)
+    if draw.random() < 0.12:
+        text = draw.choice(WORDS)
+    return Observation(line, kind, values, None, process, text)  # type: ignore[arg-type]
+
+
+def value(draw: random.Random, name: str, seen: Any) -> Any:
+    if name == "status":
+        return draw.choice(STATUSES)
+    if isinstance(seen, str) or draw.random() < 0.4:
+        return seen
+    return draw.choice(SIZES if seen > 1 << 20 else NUMBERS) * draw.choice((1, 1, 1, -1))
+
+
+def run(seed: int) -> tuple[tuple[Observation, ...], list[Line]]:
+    draw = random.Random(seed)
+    examples, focus = stored()["examples"], stored()["focus"]
+    theme = [kind for kind in focus if kind.startswith(draw.choice(THEMES))] or focus
+    observations = []
+    line = 0
+    for _ in range(draw.randint(1, 9)):
+        line += draw.choice(GAPS) + (not line)
+        kinds = draw.choice((theme, theme, focus, focus, ["frame", "exception"], sorted(examples)))
+        observations.append(observation(draw, line, draw.choice(kinds)))
+    lines = [Line(one.line, one.text, one.process) for one in observations]
+    for _ in range(draw.choice((0, 0, 1, 3))):
+        lines.append(
+            Line(line := line + draw.choice(GAPS) + 1, draw.choice(PROSE), level=draw.choice(("", "", "INFO")))
+        )
+    return tuple(observations), lines
+
+
+def answer(seed: int) -> Any:
+    observations, lines = run(seed)
+    failure, doubt = find_failure(observations), find_doubt(observations)
+    chosen, notes = chosen_run(observations)
+    ended = death(observations, lines)
+    parts: list[Any] = [milestone(observations), said(observations), len(chosen), len(notes), doubt and doubt.line]
+    if failure is not None:
+        at = observations.index(failure)
+        above, below = traceback(observations, at), behind(observations, at)
+        parts += [at, above, below, guess(failure, observations)]
+        parts.append(failing_stage(failure, *above, observations[:at], observations))
+    util = (None, 0.9, 0.5)[seed % 3]
+    books = account(observations, ended, util)
+    parts += [books.total, books.unaccounted, [(entry.term, entry.bytes) for entry in books.entries]]
+    return ended.failed, ended.stage, ended.basis, ended.line, ended.kind, ended.functions, ended.files, parts
+
+
+def digest(first: int) -> str:
+    some = [answer(seed) for seed in range(first, first + EACH)]
+    return hashlib.blake2b(repr(some).encode(), digest_size=3).hexdigest()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_run_dies_where_it_died(part: int) -> None:
+    firsts = range(0, RUNS, EACH)[part::4]
+    changed = [first for first in firsts if digest(first) != stored()["digests"][first // EACH]]
+    assert not changed, "on purpose: python tests/doctor/test_toy_deaths.py"
+
+
+def test_the_runs_are_of_all_kinds() -> None:
+    stages, bases = Counter[Any](), Counter[Any]()
+    for seed in range(RUNS // 12):
+        observations, lines = run(seed)
+        ended = death(observations, lines)
+        stages[ended.stage] += 1
+        bases[ended.basis] += 1
+    assert len(stages) >= 9 and len(bases) >= 4, (stages, bases)
+
+
+if __name__ == "__main__":
+    fresh = stored() | {"digests": [digest(first) for first in range(0, RUNS, EACH)]}
+    STORED.write_text(json.dumps(fresh, ensure_ascii=False).replace("]], ", "]],\n") + "\n", encoding="utf-8")
