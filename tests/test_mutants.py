@@ -117,3 +117,12 @@ def test_an_and_is_noted_where_its_value_changes(monkeypatch: pytest.MonkeyPatch
         assert State.noted == noted
     monkeypatch.setattr(State, "noted", set())
     assert switches.joined(5, lambda: None, lambda: 1 // 0) is None and State.noted == {5}
+
+
+def test_a_test_that_names_a_default_or_a_constant_reads_it() -> None:
+    every = {
+        (mutant.line, mutant.before): mutant for mutant in changes_of_code.mutants(Path("src/oomph/search/score.py"))
+    }
+    prompt = next(mutant for (_, before), mutant in every.items() if before == "2048")
+    known = "tests/search/test_search_edges.py::test_the_reference_request_has_so_many_tokens_of_prompt_and_answer"
+    assert known in mutants.readers_of(prompt)

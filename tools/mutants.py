@@ -10,14 +10,15 @@ FOLDER is one of engines, doctor, advice, search (default: all, with an equal sh
 number, a truth value, a comparison, an `and` or `or`, or a sign. The seed is the commit's hash unless another is named,
 and it is printed: the same seed on the same commit makes the same changes. Nothing here is touched: the changes stand
 in the imported code behind switches (tools/switches.py). All stored answers and tests run once and note which changes
-would have mattered to them (--map keeps that); then each change is switched on, in a process of its own, for those, one
-of each kind and file first, until one fails, which must pass without the change. A change that runs longer than the
-limit counts as noticed.
+would have mattered to them (--map keeps that; a test whose text names a constant or a default reads it); then each
+change is switched on, in a process of its own, for those, one of each kind and file first, until one fails, which must
+pass without the change. A change that runs longer than the limit counts as noticed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import functools
 import gc
@@ -41,8 +42,8 @@ from typing import NamedTuple
 
 import pytest
 import switches
-from changes_of_code import ROOT, Mutant, mutants
-from switches import State
+from changes_of_code import ROOT, Mutant, mutants, places
+from switches import State, mentioned, names_on_import
 
 SOURCE = ROOT / "src" / "oomph"
 FOLDERS = ("engines", "doctor", "advice", "search")
@@ -190,7 +191,9 @@ def choice(mutant: Mutant, number: int, notes: Notes) -> Choice:
     """The stored answers and tests for one change: all to which it matters, as far as their time allows."""
     names = list(notes.by_change.get(number, []))
     if number in notes.on_import:
-        names += [name for name in notes.seconds if name.startswith(EVERYWHERE) and name not in names]
+        reading = readers_of(mutant) | {*names}
+        names += [name for name in notes.seconds if name.startswith(EVERYWHERE) or name.partition("[")[0] in reading]
+        names = list(dict.fromkeys(names))
     answers = _interleaved([name for name in names if name.startswith(REPLAY)], str(mutant))
     tests = sorted((name for name in names if not name.startswith(REPLAY)), key=notes.seconds.__getitem__)
     seen: Counter[str] = Counter()
@@ -200,6 +203,27 @@ def choice(mutant: Mutant, number: int, notes: Notes) -> Choice:
         ranks[name] = seen[name.split("::")[0]] > FIRST
     in_order = sorted(tests, key=lambda name: (ranks[name], notes.seconds[name]))
     return Choice(_within(answers, notes), _within(in_order, notes))
+
+
+def readers_of(mutant: Mutant) -> set[str]:
+    """The tests whose own text names what a change of a default or a constant is seen through: they may look at it
+    without calling any function that does."""
+    text = (ROOT / mutant.path).read_text()
+    tree = ast.parse(text)
+    (place,) = (place for place in places(mutant.path, tree, text) if place.mutant == mutant)
+    return {test for name in names_on_import(tree, place.node) for test in tests_by_name().get(name, ())}
+
+
+@functools.cache
+def tests_by_name() -> dict[str, set[str]]:
+    """Of every name: the tests in whose text it is."""
+    by_name: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for function in ast.parse(path.read_text()).body:
+            if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
+                for name in mentioned(function):
+                    by_name.setdefault(name, set()).add(f"{path.relative_to(ROOT)}::{function.name}")
+    return by_name
 
 
 def _interleaved(answers: Sequence[str], seed: str) -> list[str]:
