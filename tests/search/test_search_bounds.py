@@ -74,7 +74,8 @@ def test_a_walk_over_cards_that_is_stopped_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "layouts"), [(1, (1,)), (2, (2, 1)), (3, (3, 2)), (6, (6, 4)), (8, (8, 4)), (65, (65, 64))]
+    ("count", "layouts"),
+    [(1, (1,)), (2, (2, 1)), (3, (3, 2)), (6, (6, 4)), (8, (8, 4)), (65, (65, 64)), (130, (130, 128))],
 )
 def test_all_gpus_together_or_the_next_power_of_two(count: int, layouts: tuple[int, ...]) -> None:
     trial: Any = SimpleNamespace(gpus=(None,) * count)

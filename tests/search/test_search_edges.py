@@ -513,16 +513,116 @@ def test_what_a_search_does_unless_it_is_told(function: Any, defaults: dict[str,
     assert {name: known[name] for name in defaults} == defaults
 
 
-@pytest.mark.parametrize(("users", "is_first"), [(1, True), (2, False), (3, False)])
+@pytest.mark.parametrize(
+    ("users", "first", "is_first"), [(1, 1.0, True), (1, 0.5, True), (2, 1.0, False), (3, 1.0, False), (3, 9.0, True)]
+)
 def test_of_offers_that_start_the_one_that_holds_most_requests(
-    users: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
+    users: int, first: float, is_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fake(deployment: Any) -> Any:
         assert served().kv is not None
-        capacity = 1.0 if deployment.model == "Qwen/Qwen3-8B" else 9.0
+        capacity = first if deployment.model == "Qwen/Qwen3-8B" else 9.0
         return replace(served(), deployment=deployment, kv=replace(served().kv, max_concurrency=capacity))  # type: ignore[type-var]
 
     monkeypatch.setattr(offer, "run", fake)
     engine: Any = SimpleNamespace(name="vllm")
     answer = offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, users)
     assert answer.plan is not None and (answer.plan.deployment.model == "Qwen/Qwen3-8B") is is_first
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"), [("kv_check", "out of memory at the KV cache check"), (None, "too close to call")]
+)
+def test_an_offer_that_does_not_start_says_where_it_dies(
+    stage: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = replace(served().verdict, fits=stage is None, stage=stage, sure=False, short_bytes=5)
+    monkeypatch.setattr(offer, "run", lambda deployment: replace(served(), verdict=verdict))
+    engine: Any = SimpleNamespace(name="vllm")
+    assert offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, 1).why == words
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_offer_on_several_gpus_is_of_all_of_them_together(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+
+    def fake(deployment: Any) -> Any:
+        planned.append(deployment.flags.get("tensor_parallel_size"))
+        return replace(served(), deployment=deployment)
+
+    monkeypatch.setattr(offer, "run", fake)
+    engine: Any = SimpleNamespace(name="vllm")
+    offer._nearest(engine, "Qwen/Qwen3-8B", GPU * count, 8192, 1)
+    assert {*planned} == {count if count > 1 else None}
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "qwen/qwen3-8b", "Qwen/Qwen3-8B-FP8", "no/such-model"])
+def test_files_are_those_of_the_model_or_of_one_of_its_checkpoints(name: str) -> None:
+    known = cards.gguf_group("Qwen/Qwen3-8B")
+    assert cards.gguf_group(name) == ([] if name == "no/such-model" else known)
+    assert {one.model.plain for one in known} == {"Qwen/Qwen3-8B"}
+
+
+@pytest.mark.parametrize(
+    ("start", "room", "place"), [(0, -50, 0), (3, -50, 0), (1, -1, 0), (0, 0, 0), (0, 1, 1), (0, 50, 4), (4, 0, 4)]
+)
+def test_the_first_guess_of_a_share_stays_in_the_grid(start: int, room: int, place: int) -> None:
+    grid = [0.5, 0.51, 0.52, 0.53, 0.54]
+    stage = SimpleNamespace(name="kv_alloc", peak_bytes=100 - room, peak_high=100 - room, needed_high=0)
+    none = SimpleNamespace(name="startup_free_memory", peak_bytes=0, peak_high=0, needed_high=0)
+    rank = SimpleNamespace(total_bytes=100, stages=[none, stage], requested_bytes=100 - max(room, 0))
+    whole: Any = SimpleNamespace(ranks=[rank], deployment=served().deployment)
+    assert outcome.guess_share(whole, grid, start, margin=True) == place
+
+
+# --- what fit finds, as a change of a command ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "fitted", "change", "label", "kind"),
+    [
+        ({}, {"max_num_seqs": 4}, {"max_num_seqs": 4}, "--max-num-seqs 4", "flag"),
+        ({"max_num_seqs": 4}, {"max_num_seqs": 4}, {}, "", "flag"),
+        ({"tensor_parallel_size": 2}, {"max_num_seqs": 4}, {"max_num_seqs": 4, "tensor_parallel_size": None},
+         "--max-num-seqs 4 without --tensor-parallel-size", "flag"),
+        ({"tensor_parallel_size": 1}, {}, {}, "", "flag"),
+        ({"tensor_parallel_size": 2}, {"tensor_parallel_size": 2}, {}, "", "flag"),
+        ({"tensor_parallel_size": 2}, {"tensor_parallel_size": 4}, {"tensor_parallel_size": 4},
+         "--tensor-parallel-size 4", "flag"),
+        ({}, {"cpu_offload_gb": 4}, {"cpu_offload_gb": 4}, "--cpu-offload-gb 4", "offload"),
+    ],
+)  # fmt: skip
+def test_what_fit_finds_is_what_differs_from_the_command(
+    own: dict[str, Any], fitted: dict[str, Any], change: dict[str, Any], label: str, kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked: list[Any] = []
+    base = served().deployment
+    answer = SimpleNamespace(plan=SimpleNamespace(deployment=replace(base, flags=fitted)), note="a note")
+
+    def fake(*_: Any, **options: Any) -> Any:
+        asked.append((options["only"], options["engine"]))
+        return SimpleNamespace(pick=answer)
+
+    monkeypatch.setattr(offer, "fit", fake)
+    told = offer.change_by_fit(replace(served(), deployment=replace(base, flags=own)))
+    assert told is not None and asked == [(True, RELEASE)]
+    assert (told.flags, told.label, told.kind, told.rank, told.cost) == (
+        change,
+        label,
+        kind,
+        20 + len(change),
+        "a note",
+    )
+    assert "context" not in told.moves and "weights" in told.moves
+
+
+def test_fit_is_not_asked_where_it_knows_no_flags_or_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offer, "fit", lambda *_, **__: SimpleNamespace(pick=None))
+    assert offer.change_by_fit(served()) is None
+    monkeypatch.setattr(offer, "fit", lambda *_, **__: 1 // 0)
+    llama = plan("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192", gpu="RTX 4090", advise=False)
+    assert offer.change_by_fit(llama) is None
+    rank = served().ranks[0]
+    too_large = replace(rank, total_bytes=rank.terms["weights"].bytes)
+    assert offer.change_by_fit(replace(served(), ranks=(too_large,))) is None

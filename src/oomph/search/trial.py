@@ -88,7 +88,7 @@ class Trial:
     def _layouts(self) -> tuple[int, ...]:
         """All GPUs together, or the next power of two of them."""
         count = len(self.gpus)
-        return tuple(dict.fromkeys((count, *(2**i for i in range(6, -1, -1) if 2**i < count))))[:2]
+        return (count, 1 << (count - 1).bit_length() - 1) if count > 1 else (1,)
 
     # --- engines that place layers ------------------------------------------------------------------------------------
 
