@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever, longer_context
 from oomph.advice.combine import _may_pass, around_a_middle, is_out_of_reach, smallest_combination
-from oomph.advice.judge import LEAST_GAIN, Judge, _room, host_weights, is_earlier, together
+from oomph.advice.judge import LEAST_GAIN, Judge, _room, changed, host_weights, is_earlier, together
 from oomph.ir.advice import KINDS, Change, Kind, Lever
-from oomph.ir.deployment import Deployment
+from oomph.ir.deployment import Deployment, Measured
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGES, Margin
@@ -189,6 +189,7 @@ def test_a_middle_setting_with_one_flag_more(settings: tuple[int, ...]) -> None:
 
 def test_a_refused_plan_has_no_tokens_and_a_stage_with_nothing_before_it_takes_nothing() -> None:
     assert (_tokens("the engine does not take it"), _context("the engine does not take it")) == (0, 0)
+    assert _context(replace(failing(), resolved={})) == 0
     bare = replace(failing(), ranks=tuple(replace(rank, stages=()) for rank in failing().ranks))
     assert _room(bare, "weights_load") == bare.ranks[0].total_bytes
     assert _room(replace(bare, ranks=()), "weights_load") == 0
@@ -306,3 +307,17 @@ def test_a_plan_without_weights_on_the_host_has_none_there() -> None:
     bare = replace(fitting(), resolved={})
     for resolved, size in (({}, 0), ({"host": {}}, 0), ({"host": {"weights": 7}}, 7)):
         assert host_weights(replace(bare, resolved=resolved)) == size
+
+
+def test_what_a_change_moves_is_planned_again_and_the_rest_stays_pinned() -> None:
+    size = Measured(1, 1, 1, 2)
+    before = replace(
+        fitting().deployment, given={"weights": 1, "context": 2}, measured={"weights": size, "context": size}
+    )
+    after = changed(before, Change("flag", "--flag 1", flags={"flag": 1}, moves=("weights",)))
+    assert (after.given, after.measured) == ({"context": 2}, {"context": size})
+    gone = changed(before, Change("flag", "", flags={"max_model_len": None}))
+    assert gone.flags == {} and (gone.given, gone.measured) == (before.given, before.measured)
+    other = changed(before, Change("release", "", version="1.0", model="a/small", environment={"A": "1"}))
+    assert (other.engine.version, other.engine.version_from, other.model) == ("1.0", "--engine", "a/small")
+    assert other.environment == {**before.environment, "A": "1"} and other.gpus == before.gpus

@@ -19,11 +19,14 @@ from oomph.doctor.failing_stage import (
 )
 from oomph.doctor.guesses import BUDGET, FULL, SLEEPERS, UNUSED, _budget, _cached, guess
 from oomph.doctor.inferred_vllm import EXTREME, _extreme
+from oomph.doctor.ledger import Account, _figure
 from oomph.doctor.prior import _at_least, _failing_stage, contradiction
 from oomph.doctor.rebuild import ROUNDING, gpu_row
 from oomph.doctor.sizes import weight_bytes
+from oomph.doctor.stages import Death
 from oomph.facts.gpus import rows
 from oomph.ir.observation import Observation
+from oomph.logs.deployment import Rebuilt
 from oomph.units import GIB, gib
 
 TOTAL = 10_000
@@ -317,3 +320,26 @@ def test_a_card_is_known_by_its_total_to_a_hundredth_of_a_gibibyte() -> None:
         assert gpu_row(card.total_bytes + away, named=card.name) == card
     assert gpu_row(card.total_bytes + ROUNDING + 1, named=card.name) is None
     assert gpu_row(0, named=card.name) == card and gpu_row(0, named="") is None
+
+
+def test_a_figure_of_the_ledger_is_a_number_of_the_last_line_that_has_one() -> None:
+    lines = (
+        line("model_loading", 3, size=5),
+        line("model_loading", 4, size="much"),
+        line("available_kv", 5, available=7),
+    )
+    assert _figure(lines, ("model_loading", "size")) is None
+    assert _figure(lines[:1], ("model_loading", "size")) == (5, "log line 3")
+    assert _figure(lines, ("model_loading", "size"), ("available_kv", "available")) == (7, "log line 5")
+    assert _figure(lines, ("torch_oom", "total")) is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "whole"), [(4, 4), (0, 0), (True, None), (False, None), ("4", None), (None, None), (1.5, None)]
+)
+def test_a_flag_that_is_a_whole_number(flag: object, whole: int | None) -> None:
+    case = Case(
+        (), Rebuilt(engine="vllm", version="", flags={"flag": flag}, model="a/model"), Death(None, None, ""), Account()
+    )
+    answer = case.whole("flag")
+    assert answer == whole and not isinstance(answer, bool)

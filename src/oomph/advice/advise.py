@@ -118,8 +118,8 @@ def longer_context(
     for _ in range(MOST_FLAGS - 1):
         without = _tokens(judge.plan(together([*others, shorter.changes[-1]])))
         cached = {n: _tokens(judge.plan(together([*others, h, shorter.changes[-1]]))) for n, h in enumerate(helpers)}
-        best_helper = max(cached, key=lambda n: cached[n], default=-1)
-        if best_helper < 0 or cached[best_helper] <= without:
+        best_helper = max(cached, key=lambda n: cached[n], default=None)
+        if best_helper is None or cached[best_helper] <= without:
             break
         others.append(helpers[best_helper])
         helpers = [helper for n, helper in enumerate(helpers) if n != best_helper and cached[n] > without]

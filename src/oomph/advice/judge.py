@@ -130,12 +130,10 @@ class Judge:
             return "worse", f"it then dies {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
         if not before.fits and not after.fits and is_earlier(after.verdict.stage, before.verdict.stage):
             return "worse", f"it dies earlier, {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
-        moved = tokens(after) - tokens(before) if before.fits else gained
-        if before.fits and gained >= LEAST_GAIN and moved < 0:
-            moved = gained
-        if abs(gained) < LEAST_GAIN and not (before.fits and moved):
+        moved = tokens(after) - tokens(before) if before.fits else 0
+        if abs(gained) < LEAST_GAIN and not moved:
             return "nothing", idle_reason(before, lever)
-        if (moved or gained) < 0:
+        if gained < LEAST_GAIN and (moved or gained) < 0:
             return "worse", change.cost
         return "helps", remainder(after)
 

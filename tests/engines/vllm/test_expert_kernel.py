@@ -7,10 +7,11 @@ from io import StringIO
 import pytest
 
 import oomph
-from oomph.engines.vllm.expert_kernel import routing_method
+from oomph.engines.vllm.expert_kernel import ExpertSetting, _query, routing_method
+from oomph.engines.vllm.shard import Layout
 from oomph.facts.vllm.expert_kernels import KERNELS, Query
 from oomph.facts.vllm.facts import at
-from oomph.ir.model import Routing
+from oomph.ir.model import Experts, Routing, Scheme
 from oomph.report.terminal import Style
 from oomph.report.text import render
 
@@ -127,3 +128,15 @@ def test_sparse_attention_wants_the_quantised_cache_under_dcp() -> None:
     for version, refused in (("0.28.0", False), ("0.32.0", True)):
         plan = oomph.plan(f"vllm serve deepseek-ai/DeepSeek-V3.2 {flags}", gpu="8x H200", engine=f"vllm=={version}")
         assert ("requires an fp8_ds_mla" in plan.verdict.message) is refused
+
+
+@pytest.mark.parametrize(("method", "cutlass"), [("compressed-tensors", True), ("fp8", False), (None, False)])
+def test_a_kernel_is_looked_for_with_cutlass_where_the_checkpoint_is_compressed(
+    method: str | None, cutlass: bool
+) -> None:
+    scheme = Scheme(method, 8, "float", "tensor") if method else None
+    experts = Experts("experts", 8, 256, 128, 2, "BF16")
+    for width, parallel in ((1, False), (2, False), (1, True), (2, True)):
+        layout = Layout(tp=width, expert_parallel=parallel)
+        query = _query(experts, scheme, "fp8", layout, ExpertSetting())
+        assert query.cutlass is cutlass and query.expert_parallel is (parallel and width > 1)

@@ -64,6 +64,7 @@ def test_the_bytes_of_the_files_own_types(path: Path) -> None:
     params = [module for block in blocks for module in block.modules if isinstance(module, Param)]
     sizes = sum(nbytes(param.created_dtype or "F16", making.elements(param.shape)) for param in params)
     assert sizes == quantised_bytes() + norm_bytes()
+    assert {param.name for param in params if param.name.endswith(".padding")} == {"attn_q.padding"}
 
 
 @pytest.mark.parametrize("tp", [1, 2])

@@ -152,3 +152,6 @@ def test_a_program_is_valid_where_the_same_segments_are_free() -> None:
     assert not Program([], {size: 2}, {size: 0}, {}, 0).is_valid({size: 3})  # there was none left at some point
     twenty = Program([], {}, {}, {}, need=2)
     assert twenty.is_valid({LARGE_BUFFER: 2}) and not twenty.is_valid({LARGE_BUFFER: 1})
+    fewer = Program([], start={size: 3}, lowest={size: 2}, added={}, need=0)
+    assert fewer.is_valid({size: 2})  # one is still left at the lowest point
+    assert not fewer.is_valid({size: 1})
