@@ -1,4 +1,4 @@
-"""Where random runs die, as stored: the failing line, its stage and what it rests on, doubts, runs, and the ledger.
+"""Where random runs die, as stored: the failing line, its stage and its basis, doubts, the ledger, and of some all.
 
 A run is a few observations of random kinds, a few lines apart, with values out of a small grid: equal sizes, and lines
 as far apart as a bound allows, are common. toy_deaths.json holds the examples that they are made of, so that a fixture
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_cases import NUMBERS, SIZES
+from toy_cases import NUMBERS, SIZES, explained
 
+from oomph.doctor.case import build
 from oomph.doctor.doubt import find_doubt
 from oomph.doctor.failing_stage import failing_stage
 from oomph.doctor.failure import find_failure
@@ -112,6 +113,8 @@ def answer(seed: int) -> Any:
     util = (None, 0.9, 0.5)[seed % 3]
     books = account(observations, ended, util)
     parts += [books.total, books.unaccounted, [(entry.term, entry.bytes) for entry in books.entries]]
+    if seed % EACH == 0:
+        parts.append(explained(build(lines, observations)))
     return ended.failed, ended.stage, ended.basis, ended.line, ended.kind, ended.functions, ended.files, parts
 
 

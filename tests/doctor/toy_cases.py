@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.doctor.case import Case
+from oomph.doctor.diagnose import explain_case
 from oomph.doctor.ledger import Account, Entry
 from oomph.doctor.rule import Rule
 from oomph.doctor.stages import Death
@@ -111,3 +112,21 @@ def case(rule: Rule, seed: int) -> Case:
 
 def _some(draw: random.Random, words: tuple[str, ...]) -> list[str]:
     return draw.sample(words, min(len(words), draw.choice((0, 0, 1, 3))))
+
+
+FIGURES = re.compile(r"--[a-z][\w-]+|\d+(?:[.,]\d+)*")
+
+
+def explained(one: Case) -> Any:
+    """What an explanation says, of its sentences only the figures and flags."""
+    told = explain_case(one)
+    sentences = (told.cause.text, told.inferred_reason, told.settle, *told.notes)
+    return (
+        told.engine.name, told.engine.version, told.failed, told.stage, told.stage_basis, told.cause.id,
+        told.cause.tier, told.cause.sure, told.inferred_stage,
+        [FIGURES.findall(sentence) for sentence in sentences], [line.line for line in told.evidence],
+        [(entry.term, entry.bytes) for entry in told.ledger], told.unaccounted_bytes, told.command, told.gpu,
+        told.total_bytes,
+        [(one.lever, one.kind, one.flags, one.rank, FIGURES.findall(one.change)) for one in told.remedies],
+        [rejected.lever for rejected in told.rejected], [(other.id, other.tier) for other in told.candidates],
+    )  # fmt: skip
