@@ -156,7 +156,7 @@ def case_of(
     return msgspec.structs.replace(case, notes=notes)
 
 
-def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str, settings: int) -> None:
+def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str, settings: int) -> None:
     if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
         return
     if settings > 1 or (settings and "said_failed" in kinds):

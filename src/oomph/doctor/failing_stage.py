@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, NATIVE, NATIVE_FILES, ORDER, TROUBLES, WEAK
+from oomph.doctor.meanings import (
+    COMPONENTS,
+    FAILURES,
+    MILESTONES,
+    NATIVE,
+    NATIVE_FILES,
+    ORDER,
+    TROUBLES,
+    WEAK,
+    stage_of,
+)
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.towers import in_tower
@@ -45,7 +55,7 @@ def _by_words(
     before: Sequence[Observation],
     everything: Sequence[Observation],
 ) -> Placed | None:
-    stated = FAILURES.get(failure.kind) or TROUBLES.get(failure.kind)
+    stated = stage_of(FAILURES, failure.kind) or stage_of(TROUBLES, failure.kind)
     if "title" in failure.values and stated == "other" and (below := _below_a_title(functions, files)):
         return below, "traceback"
     if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled", "tr_budget"):

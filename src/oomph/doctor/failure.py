@@ -5,7 +5,7 @@ printed that was up afterwards is no failure.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from oomph.doctor import stages_llamacpp
@@ -44,7 +44,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
         return _find(below) or failure
     if failure.kind in FAILURES or failure.kind == "memory_short":
         return _memory(below, {observation.kind for observation in below})[0] or failure
-    return next(_of_kind(below, failure.kind), failure)
+    return next((observation for observation in below if observation.kind == failure.kind), failure)
 
 
 _PRINTED: Final = re.compile(r"(?:CUDA|ROCm|HIP|MUSA) error")
@@ -72,11 +72,6 @@ def _mild(title: str) -> bool:
 
 
 _MILD: Final = re.compile(r"(?i)\bwarn|\bslow|\bquestion|\bperformance")
-
-
-def _of_kind(observations: Sequence[Observation], kind: str) -> Iterator[Observation]:
-    """`kind` is a plain text here: mypy takes minutes to compare two values of hundreds of kinds."""
-    return (observation for observation in observations if observation.kind == kind)
 
 
 def _find(observations: Sequence[Observation]) -> Observation | None:
@@ -217,7 +212,7 @@ def last_ready(observations: Sequence[Observation]) -> int:
     )
 
 
-def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[Observation | None, Observation | None]:
+def _memory(observations: Sequence[Observation], kinds: set[str]) -> tuple[Observation | None, Observation | None]:
     """The first failure that is about memory, or a check that a figure fails; and one that was recovered from."""
     recovered: Observation | None = None
     for index, observation in enumerate(observations):
@@ -294,8 +289,8 @@ def _asserted(crash: Observation, observations: Sequence[Observation]) -> bool:
 
 def _wraps(observation: Observation) -> bool:
     """A line that hands on what another one says: a validator, an abort, the exception of NCCL's watchdog."""
-    handed_on = _HANDED_ON.get(observation.kind)
-    return observation.kind in WRAPPERS or (handed_on is not None and any(w in observation.text for w in handed_on))
+    handed_on = (word for kind, words in _HANDED_ON.items() if observation.kind == kind for word in words)
+    return observation.kind in WRAPPERS or any(word in observation.text for word in handed_on)
 
 
 # exceptions that are raised around another one, whose words stand near
@@ -338,7 +333,7 @@ def _ended_badly(observation: Observation) -> bool:
     )
 
 
-def _aside(observation: Observation, kinds: set[LogKind]) -> bool:
+def _aside(observation: Observation, kinds: set[str]) -> bool:
     """A refused request or a helper's complaint in a server that was up."""
     up = "concurrency" in kinds or not READY.isdisjoint(kinds)
     if observation.kind == "exception" and observation.values.get("type") in NOT_FATAL:
@@ -360,7 +355,7 @@ _BY_RAY: Final = "died or was killed while executing a task"
 RAYS_LIST: Final = "causes"  # Ray lists what may have ended a worker, the kernel first: a guess, not a report
 
 
-def is_harmless(observation: Observation, kinds: set[LogKind]) -> bool:
+def is_harmless(observation: Observation, kinds: set[str]) -> bool:
     # raised while the model is built or compiled: a run that printed its concurrency is another run than this line's
     if observation.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
         return True
@@ -379,13 +374,13 @@ def _negative(observation: Observation) -> bool:
     return isinstance(value, (int, float)) and value <= 0
 
 
-def _no_tokens(observation: Observation, kinds: set[LogKind]) -> bool:
+def _no_tokens(observation: Observation, kinds: set[str]) -> bool:
     """SGLang's pool comes out negative and the start ends there; a draft model's pool is the target's all the same."""
     tokens = observation.values.get("tokens")
     return isinstance(tokens, int) and tokens <= 0 and not kinds & {"sg_capture_begin", "sg_ready", "sg_serving"}
 
 
-def _nothing_left(observation: Observation, kinds: set[LogKind]) -> bool:
+def _nothing_left(observation: Observation, kinds: set[str]) -> bool:
     """V0 goes on to the block check: what is below a hundredth of any card cannot hold one request."""
     value = observation.values.get("available")
     if isinstance(value, (int, float)) and value <= 0:

@@ -1,6 +1,7 @@
 """What a kind of line means for a run: the stage that has begun with it, that it ended there, that it was up."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, cast
 
 from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
@@ -168,3 +169,8 @@ SIGNS: Final[frozenset[LogKind]] = frozenset(
 )  # fmt: skip
 # what settles a log that ends before the server is up and has no error in it
 UNFINISHED: Final = "whether it came up: the lines behind the last one say so, or the error does"
+
+
+def stage_of(table: Mapping[LogKind, StageName | None], kind: str) -> StageName | None:
+    """What a table here says of an observation's kind."""
+    return cast(Mapping[str, StageName | None], table).get(kind)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.meanings import AFTER_COMPONENTS, BARS, MILESTONES, ORDER
+from oomph.doctor.meanings import AFTER_COMPONENTS, BARS, MILESTONES, ORDER, stage_of
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
@@ -12,7 +12,7 @@ from oomph.ir.observation import Observation
 def milestone(observations: Sequence[Observation]) -> StageName | None:
     best: StageName | None = None
     for observation in observations:
-        stage = MILESTONES.get(observation.kind)
+        stage = stage_of(MILESTONES, observation.kind)
         if observation.kind == "blocks_override" and observation.values.get("before") == 0:
             stage = "cudagraph_profile"
         elif observation.kind == "tr_kv":

@@ -16,7 +16,7 @@ from oomph.doctor.failing_stage import failing_stage
 from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
 from oomph.doctor.guesses import guess
 from oomph.doctor.last_signs import code_names, weakest_sign
-from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK
+from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
 from oomph.doctor.prose import activity
@@ -37,10 +37,10 @@ class Death(Struct, frozen=True):
     stage: StageName | None
     basis: str  # "traceback", "message", "milestone", "said" (beside the log), "plan", "the log ends here", "guess"
     line: int = 0  # of the failure, or of the sign
-    kind: LogKind | None = None
+    kind: str | None = None
     functions: tuple[str, ...] = ()  # of the traceback, outermost first
     files: tuple[str, ...] = ()
-    completed: frozenset[LogKind] = frozenset()  # kinds seen before the failure
+    completed: frozenset[str] = frozenset()  # kinds seen before the failure
     settle: str = ""  # of a doubt: what would decide it
     quote: str = ""  # the failing line, or the sign
 
@@ -145,7 +145,7 @@ def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
             and (MILESTONES.keys() & others or failure.kind == "lc_cublas")
         ):
             return False  # SYCL's, Vulkan's or cuBLAS's words, in another engine's log
-        return FAILURES.get(failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
+        return stage_of(FAILURES, failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
     if failure.kind not in ("cuda_error_oom", "cuda_busy"):
         return False
     behind = [o.kind for o in observations if 0 <= o.line - failure.line <= 3]
@@ -169,7 +169,7 @@ _TOLD: dict[str, StageName] = {
 }
 
 
-def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[LogKind]) -> Death | None:
+def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[str]) -> Death | None:
     """A failure that is only told. Of a server whose lines show it running only that it was ended counts."""
     sentence = find_told(lines)
     if "proposed" in completed and completed.isdisjoint(OWN_RUN):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from oomph.ir import StageName
-from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 
 # vLLM: v1/worker/gpu_worker.py, gpu_model_runner.py. The first row that any frame of the traceback is in wins:
@@ -83,7 +82,7 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
     return None
 
 
-def joins_ranks(kind: LogKind | None, files: Sequence[str]) -> bool:
+def joins_ranks(kind: str | None, files: Sequence[str]) -> bool:
     """A cut traceback that ends where NCCL joins the ranks (distributed/device_communicators/pynccl.py)."""
     cut = kind in ("frame", "engine_failed", "secondary")
     return cut and bool(files) and "/device_communicators/pynccl" in files[-1]

@@ -1,6 +1,8 @@
 """The kinds of log lines: what a row of facts/*/logs.py calls a line, and what rules ask for.
 
-A misspelt kind is a type error.
+A misspelt kind is a type error in every row, in every table and in what a rule asks for. The kind of an observation
+is a plain text: mypy compares two types of 324 names pair by pair, and took two thirds of its time for it. A test
+looks at the names that it is compared with (tests/logs/test_log_kinds.py).
 
 A new kind of line is a name here and a row there.
 """

@@ -2,12 +2,10 @@
 
 from msgspec import Struct
 
-from oomph.ir.log_kinds import LogKind
-
 
 class Observation(Struct, frozen=True):
     line: int  # 1-based line of the log
-    kind: LogKind  # the row of facts/*/logs.py that matched
+    kind: str  # the row of facts/*/logs.py that matched: a LogKind
     values: dict[str, float | int | str] = {}  # named groups; sizes in bytes
     rank: int | None = None
     process: str = ""

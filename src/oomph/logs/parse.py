@@ -38,7 +38,7 @@ _WRITTEN_BY_PEOPLE = frozenset(
     {"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton", "load_files"}
 ) | {row.kind for row in COMMON}
 # kind -> the engine that prints it
-_PRINTED_BY = {
+_PRINTED_BY: dict[str, str] = {
     row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
 }
 

@@ -23,7 +23,7 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
             return Candidate(Tier.LIKELY, text, (case.death.line,), ways)
         if kind is None or not case.failed or not answers(trouble.kind, kind):
             return None
-        evidence = next(line for line in case.all(kind) if line.line == case.death.line)
+        evidence = next(line for line in case.observations if line.kind == kind and line.line == case.death.line)
         values = {name: str(value) for name, value in evidence.values.items()}
         text = filled(trouble.text, values)
         quote = " ".join(evidence.text.split())[:200].rstrip(". ")
@@ -56,7 +56,6 @@ def _compiling(case: Case) -> bool:
 
 
 def answers(row: str, kind: str) -> bool:
-    """Plain strings: comparing two types of 300 literals takes mypy more than a minute."""
     return ALSO.get(kind, kind) == row
 
 
