@@ -7,7 +7,7 @@ from msgspec import Struct
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
-from oomph.errors import CommandError, InputError
+from oomph.errors import CannotPlan, CommandError, InputError
 from oomph.inspection.weights import by_role
 from oomph.ir import Device, Model
 from oomph.ir.printed import Printed
@@ -90,6 +90,10 @@ def _parameters(model: Model) -> int:
 
 
 def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
+    try:
+        engine.require_kernels(gpus)
+    except CannotPlan as refusal:
+        return Offer(None, why=refusal.message, checkpoint=model)
     if engine.layout == "ranks":
         return batched_offer(engine, model, gpus, context, users)
     return engine.offer(model, gpus, context, users, run)

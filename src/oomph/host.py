@@ -68,7 +68,7 @@ def _judge(verdict: Verdict, host: HostPlan) -> Verdict:
     if margin.low < 0 and verdict.outcome == "fits":
         return replace(verdict, sure=False, first_to_break="host_ram", margin=margin, deciding_term="host")
     if verdict.outcome == "fits" and (broken := _later(host)):
-        return replace(verdict, risk=broken)
+        return replace(verdict, risk=broken, first_to_break="host_ram")
     return verdict
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from oomph.engines.registry import engine_of
+from oomph.engines.registry import engine_of, plan_with_engine
 from oomph.errors import CommandError
 from oomph.host import with_host, with_ram
 from oomph.ir import MOST_GPUS, Deployment, Device, Model, Plan
@@ -28,7 +28,7 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
     """Host memory that the command or the card itself names counts for every command that plans."""
     deployment = deployment if deployment.ram_bytes else with_ram(deployment)
-    return with_host(engine_of(deployment).plan(deployment, model), model)
+    return with_host(plan_with_engine(deployment, model), model)
 
 
 def load(name: str) -> Model:

@@ -15,13 +15,13 @@ from oomph.units import MIB, gib
 
 def gain(before: Plan, after: Plan) -> int:
     """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost."""
+    if host_decides(before):
+        return _host_room(after) - _host_room(before)
     if before.fits and "host" in before.resolved:  # layers may be on the host: what comes back to the GPU counts
         return host_weights(before) - host_weights(after) if after.fits else 0
     if before.fits:
         return kv_bytes(after) - kv_bytes(before) if after.fits else 0
     stage = before.verdict.stage
-    if stage == "host_ram":
-        return _host_need(before) - _host_need(after)
     if stage == "kv_check":
         if not after.fits and is_earlier(after.verdict.stage, stage):
             return 0
@@ -45,8 +45,13 @@ def tokens(plan: Plan) -> int:
     return plan.kv.logged_tokens if plan.kv and plan.fits else 0
 
 
-def _host_need(plan: Plan) -> int:
-    return plan.host.need_bytes if plan.host is not None else 0
+def host_decides(plan: Plan) -> bool:
+    """Whether it is the host's memory that is short, may be short or puts a running server at risk."""
+    return plan.verdict.outcome != "fits" and plan.verdict.first_to_break == "host_ram"
+
+
+def _host_room(plan: Plan) -> int:
+    return plan.host.margin.expected if plan.host is not None and plan.host.margin is not None else 0
 
 
 def _kv_room(plan: Plan) -> int:
@@ -130,7 +135,7 @@ class Judge:
             return "worse", f"it then dies {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
         if not before.fits and not after.fits and is_earlier(after.verdict.stage, before.verdict.stage):
             return "worse", f"it dies earlier, {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
-        moved = tokens(after) - tokens(before) if before.fits else 0
+        moved = tokens(after) - tokens(before) if before.fits and not host_decides(before) else 0
         if abs(gained) < LEAST_GAIN and not moved:
             return "nothing", idle_reason(before, lever)
         if gained < LEAST_GAIN and (moved or gained) < 0:
@@ -190,12 +195,15 @@ def idle_reason(before: Plan, lever: Lever | None) -> str:
         return lever.idle
     if lever is not None and stage is not None and stage in lever.not_read:
         return lever.not_read[stage]
+    if host_decides(before):
+        return "it does not move what the host needs"
     return "it does not move the KV cache here" if before.fits else "it does not move the point where it dies"
 
 
 def remainder(after: Plan) -> str:
     """What is still missing after a change that helps."""
     if after.fits:
-        return "" if after.verdict.outcome == "fits" else "it is still too close to call"
+        words = {"fits": "", "at_risk": "it still starts at risk"}
+        return words.get(after.verdict.outcome, "it is still too close to call")
     where = STAGE_WORDS[after.verdict.stage or "other"][1]
     return f"it then dies {where}, {gib(after.verdict.short_bytes)} short"

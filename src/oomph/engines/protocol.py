@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
-from oomph.ir import Deployment, Engine, HostPlan, Lever, Model, Plan
+from oomph.ir import Deployment, Device, Engine, HostPlan, Lever, Model, Plan
 
 if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
     from oomph.commands.call import Call
@@ -259,6 +259,14 @@ class EngineProtocol:
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
         raise CannotPlan(f"{self.title} cannot be planned yet", hint="vLLM, llama.cpp and Ollama commands can")
+
+    no_kernels: tuple[tuple[str, str], ...] = ()  # a vendor whose GPUs the engine does not run on, and a sentence
+
+    def require_kernels(self, gpus: Sequence[Device]) -> None:
+        for vendor, sentence in self.no_kernels:
+            if any(device.vendor == vendor for device in gpus):
+                hint = "llama.cpp and Ollama commands can be planned there: llama-server -hf REPOSITORY"
+                raise CannotPlan(sentence, hint=hint)
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan | None:
         """What the processes hold of the host's memory, on the busiest node; None: it is not planned. `model` is the

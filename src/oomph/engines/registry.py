@@ -5,7 +5,7 @@ from importlib import import_module
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CommandError
-from oomph.ir import Deployment
+from oomph.ir import Deployment, Model, Plan
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
@@ -23,6 +23,13 @@ def engine_named(name: str) -> EngineProtocol:
 
 def engine_of(deployment: Deployment) -> EngineProtocol:
     return engine_named(deployment.engine.name)
+
+
+def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan:
+    """The plan without its host; refused where the engine runs on none of a vendor's GPUs."""
+    engine = engine_of(deployment)
+    engine.require_kernels(deployment.gpus)
+    return engine.plan(deployment, model)
 
 
 def all_engines() -> tuple[EngineProtocol, ...]:

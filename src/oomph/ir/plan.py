@@ -104,3 +104,13 @@ class HostPlan(Struct, frozen=True):
     @property
     def serving_bytes(self) -> int:
         return sum(part.bytes for part in self.parts if not part.reclaimable and part.after_start)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Weights on the CPU in a mapped file: the kernel may drop them, and every token reads them again."""
+        return sum(part.low for part in self.parts if part.reclaimable)
+
+    @property
+    def absent_bytes(self) -> int:
+        """Of these, what the host has no memory for, where it is known how much it has."""
+        return max(0, self.mapped_bytes + self.need_bytes - self.available_bytes) if self.ram_bytes else 0

@@ -6,7 +6,7 @@ from oomph.engines.registry import engine_of
 from oomph.ir import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
-from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes
+from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
 from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.units import MIB, gib, human
 
@@ -24,6 +24,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
             *_what(plan, style),
             *_identity(plan, style),
             *host_lines(plan, style, everything=everything),
+            *unsure_lines(plan, style),
             *_advice(plan, style, width),
         ]
     if everything:
@@ -34,19 +35,22 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
 def verdict(plan: Plan, style: Style) -> str:
     resolved = plan.resolved
-    if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome in ("close", "at_risk"):
+    if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome == "close":
         return headline(plan, style, runs="", title="llama.cpp")
     on_cpu = resolved["layers"] - resolved["offloaded"]
     slots = f"{resolved['n_seq_max']} slots" if resolved["n_seq_max"] > 1 else "1 slot"
     shared = resolved["kv_unified"] and resolved["n_seq_max"] > 1
     context = f"{slots} {'sharing' if shared else 'of'} {resolved['n_ctx_seq']:,} tokens"
+    slow, where = "", f"all {resolved['layers']} layers on {'the GPUs' if len(plan.ranks) > 1 else 'the GPU'}"
     if on_cpu:
-        return style.paint("RUNS, SLOWLY", "1;33") + f"   {on_cpu} of {resolved['layers']} layers on the CPU; {context}"
-    if resolved["host"]["parts"].get("experts"):
-        experts = gib(resolved["host"]["parts"]["experts"])
-        return style.paint("RUNS, SLOWER", "1;33") + f"   {experts} of experts on the CPU; {context}"
-    where = "the GPUs" if len(plan.ranks) > 1 else "the GPU"
-    return headline(plan, style, runs=f"all {resolved['layers']} layers on {where}; {context}", title="llama.cpp")
+        slow, where = "RUNS, SLOWLY", f"{on_cpu} of {resolved['layers']} layers on the CPU"
+    elif experts := resolved["host"]["parts"].get("experts"):
+        slow, where = "RUNS, SLOWER", f"{gib(experts)} of experts on the CPU"
+    absent = plan.host.absent_bytes if plan.host is not None else 0
+    runs = f"{where}, {gib(absent)} more than its memory holds; {context}" if absent else f"{where}; {context}"
+    if slow and plan.verdict.outcome == "fits":
+        return style.paint(slow, "1;33") + f"   {runs}"
+    return headline(plan, style, runs=runs, title="llama.cpp")
 
 
 def _what(plan: Plan, style: Style) -> list[str]:

@@ -52,7 +52,14 @@ def _own(host: HostPlan) -> str:
     names = ", ".join(f"{part.name} {human(part.bytes)}" for part in largest[:4])
     of = f" of the {gib(host.available_bytes)} there are ({host.ram_from})" if host.ram_bytes else " of host memory"
     shm = f"; /dev/shm {human(host.shm_bytes)}" if host.shm_bytes else ""
-    return f"{gib(host.need_bytes)}{of}: {names}{shm}"
+    return f"{gib(host.need_bytes)}{of}: {names}{shm}{_mapped(host)}"
+
+
+def _mapped(host: HostPlan) -> str:
+    if not host.mapped_bytes:
+        return ""
+    again = f", of which {gib(host.absent_bytes)} are read from disk again and again" if host.absent_bytes else ""
+    return f"; beside it {gib(host.mapped_bytes)} of weights in the mapped file{again}"
 
 
 def _shared(plan: Plan, host: HostPlan) -> str:
@@ -143,10 +150,24 @@ def close_words(verdict: Verdict) -> str:
     if verdict.sure:
         low, wanted = gib(max(0, margin.low)), gib(verdict.asked_bytes)
         return f"{gib(margin.expected)} of room {STAGE_WORDS[stage][1]}, {low} at worst; {wanted} was asked for"
-    if stage == "host_ram" and margin.expected < 0:
-        return f"the host is {gib(-margin.expected)} short, give or take {gib((margin.high - margin.low) / 2)}"
+    if stage == "host_ram":
+        room = f"has {gib(margin.expected)} of room" if margin.expected >= 0 else f"is {gib(-margin.expected)} short"
+        return f"the host {room}, {_doubt(margin)}"
     room = f"{gib(margin.expected)} of room" if margin.expected >= 0 else f"{gib(-margin.expected)} short"
-    return f"{room} {STAGE_WORDS[stage][1]}, give or take {gib((margin.high - margin.low) / 2)}"
+    return f"{room} {STAGE_WORDS[stage][1]}, {_doubt(margin)}"
+
+
+def _doubt(margin: Margin) -> str:
+    """Half of the interval, or both of its ends where half of a lopsided one would not reach the other outcome."""
+    half = (margin.high - margin.low) / 2
+    if half > abs(margin.expected):
+        return f"give or take {gib(half)}"
+    return f"somewhere between {gib(max(0, -margin.low))} short and {gib(max(0, margin.high))} of room"
+
+
+def unsure_lines(plan: Plan, style: Style) -> list[str]:
+    settling = settling_words(plan.verdict)
+    return [f"  {style.bold('Unsure')}   {settling}"] if settling else []
 
 
 def settling_words(verdict: Verdict) -> str:

@@ -7,7 +7,7 @@ from oomph.ir import Plan, Term
 from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
-from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, settling_words
+from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
 from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.units import gib, human
 
@@ -32,9 +32,8 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
         *bars(plan, style, width),
         *(["", *_figures(plan, style)] if plan.ranks else []),
         *host_lines(plan, style, everything=everything),
+        *unsure_lines(plan, style),
     ]
-    if settling := settling_words(plan.verdict):
-        lines.append(f"  {style.bold('Unsure')}   {settling}")
     lines += advice_lines(plan, style, width, engine=engine_of(plan.deployment).title)
     if everything:
         lines += ledger(plan, style, width)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.registry import engine_named, engine_of
+from oomph.engines.registry import engine_named, engine_of, plan_with_engine
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Model, Plan
 from oomph.search.candidates import Candidate
@@ -74,7 +74,7 @@ class Trial:
     def _judged(self, deployment: Deployment, model: Model, context: int, candidate: Candidate) -> Served | None:
         self.plans += 1
         try:
-            plan = engine_of(deployment).plan(deployment, model)
+            plan = plan_with_engine(deployment, model)
         except OomphError:
             return None
         if model.pooling and plan.verdict.outcome == "fits":
@@ -99,7 +99,7 @@ class Trial:
             self.plans += 1
             try:
                 deployment = replace(self._read(engine, name, context), gpus=self.gpus)
-                plan = engine_of(deployment).plan(deployment, None)
+                plan = plan_with_engine(deployment)
             except OomphError:
                 return None
             resolved = plan.resolved

@@ -176,9 +176,7 @@ def _renamed(flags: dict[str, Any], quantisation: str, lower: str) -> dict[str, 
 
 def host_levers(plan: Plan) -> Iterator[Lever]:
     host = plan.host
-    if host is None or not host.ram_bytes:
-        return
-    if plan.verdict.first_to_break != "host_ram" and not any(part.name in plan.verdict.risk for part in host.later):
+    if host is None or not host.ram_bytes or plan.verdict.first_to_break != "host_ram":
         return
     flags = plan.deployment.flags
     mapped = "weights that do not fit are read again from disk"
@@ -199,7 +197,7 @@ def host_levers(plan: Plan) -> Iterator[Lever]:
 
 
 def reasons(plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-    if plan.verdict.outcome == "fits" or not plan.ranks:
+    if plan.verdict.outcome == "fits" or plan.verdict.first_to_break == "host_ram" or not plan.ranks:
         return ()
     rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
     terms = {name: term.bytes for name, term in rank.terms.items()}

@@ -37,6 +37,8 @@ class SgLang(EngineProtocol):
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
     emit_forms = ("command", "docker", "compose", "kubernetes")
 
+    no_kernels = (("apple", "SGLang serves on Apple's GPUs through MLX, whose memory is not planned"),)
+
     releases = part("facts.sglang.versions", "RELEASES")
     nearest = part("facts.sglang.versions", "nearest")
     image_release = part("facts.sglang.versions", "image_release")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever, typed
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
@@ -21,6 +23,7 @@ Setting = tuple[Any, str]  # a flag's value, what it costs
 
 _LENGTHS = (262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048)
 _SHARES = (0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95)
+_SHARED_MEMORY = (0.5, 0.55, 0.6, 0.65)  # of a card whose memory is the host's too: 0.50 held, 0.60 drained one
 _NOT_BEFORE_POOLS = "it is read when the pools are sized, after the weights are loaded"
 _AFTER_POOLS = "the pools take the whole share, whatever it is"
 
@@ -80,11 +83,13 @@ def _share(plan: Plan) -> Iterator[Lever]:
     not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS}
     raised = [(value, "less room for activations and graphs") for value in higher]
     yield from _lever(plan, "mem_fraction_static", raised, 1, (), not_read, name="mem_fraction_static_up", popular=True)
-    lower = sorted({value for value in (*_SHARES, safe) if 0.3 <= value < now - 0.005}, reverse=True)
+    is_shared = any(device.unified for device in plan.deployment.gpus)
+    shares = (*_SHARES, safe, *(_SHARED_MEMORY if is_shared else ()))
+    lower = sorted({value for value in shares if 0.3 <= value < now - 0.005}, reverse=True)
     lowered = [(value, "a smaller pool: fewer tokens") for value in lower]
-    yield from _lever(
-        plan, "mem_fraction_static", lowered, 1, (), not_read, name="mem_fraction_static_down", popular=True
-    )
+    name = "mem_fraction_static_down"
+    for lever in _lever(plan, "mem_fraction_static", lowered, 1, (), not_read, name=name, popular=True):
+        yield replace(lever, two_sided=is_shared)
 
 
 def _least_share(plan: Plan) -> float:

@@ -263,7 +263,7 @@ def _assumptions(deployment: Deployment) -> tuple[str, ...]:
         (True, "Graphs and workspaces: as posted start-ups printed them, good to half; SGLang measures neither"),
         (
             deployment.gpus and deployment.gpus[0].vendor != "nvidia",
-            "AMD: kernels and reserves as on NVIDIA cards; ROCm's own were not read",
+            "AMD and Intel: kernels and reserves as on NVIDIA cards; those of ROCm and XPU were not read",
         ),
     )
     return tuple(lines)

@@ -43,6 +43,11 @@ class TensorRtLlm(EngineProtocol):
         "free_before_kv",
     )  # fmt: skip
 
+    no_kernels = tuple(
+        (vendor, f"TensorRT-LLM runs on NVIDIA's GPUs only, not on {whose}")
+        for vendor, whose in (("amd", "AMD's"), ("intel", "Intel's"), ("apple", "Apple's"))
+    )
+
     releases = part("facts.trtllm.versions", "RELEASES")
     newest = part("facts.trtllm.versions", "NEWEST")
     nearest = part("facts.trtllm.versions", "nearest")

@@ -27,6 +27,8 @@ class Vllm(EngineProtocol):
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
 
+    no_kernels = (("apple", "vLLM has no kernels for Apple's GPUs (vllm-metal is another engine)"),)
+
     releases = part("facts.vllm.versions", "RELEASES")
     nearest = part("facts.vllm.versions", "nearest")
     calls_in = part("engines.vllm.python_call", "calls_engine")

@@ -12,10 +12,9 @@ def host_levers(plan: Plan) -> Iterator[Lever]:
     host = plan.host
     if host is None or not host.ram_bytes or not plan.ranks or plan.ranks[0].terms["weights"].bytes == 0:
         return
-    short = max(0, -host.margin.low) if host.margin is not None else 0
-    decides = plan.verdict.first_to_break == "host_ram" or any(part.name in plan.verdict.risk for part in host.later)
-    if not decides:
+    if plan.verdict.first_to_break != "host_ram":
         return
+    short = max(0, -host.margin.low) if host.margin is not None else 0
     yield from _smaller(plan, "kv_offloading_size", short, "fewer prompts are kept in host memory")
     yield from _smaller(plan, "cpu_offload_gb", short, "more of the weights are on the GPU")
     flags = plan.deployment.flags

@@ -6,7 +6,7 @@ from math import prod
 from msgspec.structs import replace
 
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir import MOST_GPUS, Deployment, Model, Plan, Verdict
@@ -17,9 +17,6 @@ _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_par
 
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
-    if any(device.vendor == "apple" for device in deployment.gpus):
-        hint = "llama.cpp and Ollama commands can be planned on a Mac: llama-server -hf REPOSITORY"
-        raise CannotPlan("vLLM has no kernels for Apple's GPUs (vllm-metal is another engine)", hint=hint)
     refusal = _too_few_gpus(deployment)
     if refusal is not None:
         return refusal
