@@ -16,6 +16,7 @@ from oomph.engines.llamacpp.tensors import _kept
 from oomph.engines.ollama import planner as ollama
 from oomph.errors import CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE
+from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.facts.ollama import defaults
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
@@ -189,7 +190,7 @@ def test_what_gemma_3n_keeps_of_each_token() -> None:
 @pytest.mark.parametrize(("more", "holds"), [(-1, True), (0, True), (1, False)])
 def test_a_projector_stays_on_the_gpu_where_there_is_room(more: int, holds: bool) -> None:
     (gpu,) = parse_gpus("RTX 4090")
-    outside = ollama.unaccounted(gpu.sm, gpu.vendor)[1]
+    outside = unaccounted(gpu.sm, gpu.vendor)[1]
     size = gpu.total_bytes - gpu.used_bytes - outside - defaults.MARGIN + more
     extras, target = ollama._projector(size, (gpu,))
     assert bool(extras) is holds and target == (-(-defaults.MARGIN // MIB) if holds else 1024)
