@@ -14,6 +14,7 @@ import random
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from oomph.doctor.failure import find_failure
 from oomph.doctor.guesses import guess, said
 from oomph.doctor.ledger import account
 from oomph.doctor.milestones import milestone
+from oomph.doctor.serving import summary
 from oomph.doctor.stages import chosen_run, death
 from oomph.doctor.tracebacks import behind, traceback
 from oomph.ir.observation import Observation
@@ -70,7 +72,7 @@ def observation(draw: random.Random, line: int, kind: str) -> Observation:
         process = draw.choice(PROCESSES)
     if draw.random() < 0.12:
         text = draw.choice(WORDS)
-    return Observation(line, kind, values, None, process, text)  # type: ignore[arg-type]
+    return Observation(line, kind, values, None, process, text)
 
 
 def value(draw: random.Random, name: str, seen: Any) -> Any:
@@ -89,7 +91,7 @@ def run(seed: int) -> tuple[tuple[Observation, ...], list[Line]]:
     line = 0
     for _ in range(draw.randint(1, 9)):
         line += draw.choice(GAPS) + (not line)
-        kinds = draw.choice((theme, theme, focus, focus, ["frame", "exception"], sorted(examples)))
+        kinds = draw.choice((theme, theme, focus, focus, ["frame", "exception", "torch_oom"], sorted(examples)))
         observations.append(observation(draw, line, draw.choice(kinds)))
     lines = [Line(one.line, one.text, one.process) for one in observations]
     for _ in range(draw.choice((0, 0, 1, 3))):
@@ -118,8 +120,22 @@ def answer(seed: int) -> Any:
     return ended.failed, ended.stage, ended.basis, ended.line, ended.kind, ended.functions, ended.files, parts
 
 
+def serving(seed: int) -> str:
+    """What the reports of a server that is up say, one after the other."""
+    draw = random.Random(f"serving {seed}")
+    kind: Any = draw.choice(("stats", "sg_stats"))
+    shares = (0.0, 0.3, 0.5, 9.9, 10.0, 10.4, 50.0, 94.9, 95.0, 99.0)
+    lines = []
+    for line in range(draw.choice((0, 1, 2, 3))):
+        values: dict[str, Any] = {"usage": draw.choice(shares) / (100 if kind == "sg_stats" else 1)}
+        values |= {name: draw.choice((0, 1, 2, 3)) for name in ("running", "waiting") if draw.random() < 0.9}
+        lines.append(Observation(line, kind, values))
+    case: Any = SimpleNamespace(observations=lines)
+    return summary(case)
+
+
 def digest(first: int) -> str:
-    some = [answer(seed) for seed in range(first, first + EACH)]
+    some = [*(answer(seed) for seed in range(first, first + EACH)), serving(first)]
     return hashlib.blake2b(repr(some).encode(), digest_size=3).hexdigest()
 
 

@@ -80,7 +80,7 @@ def case(rule: Rule, seed: int) -> Case:
     chosen += draw.sample(chosen, min(len(chosen), draw.choice((0, 0, 2))))
     observations = [
         Observation(
-            line, kind,  # type: ignore[arg-type]
+            line, kind,
             {name: value(draw, name, seen) for name, seen in values_by_kind()[kind].items() if draw.random() < 0.85},
             text=f"{kind} of line {line}",
         )
@@ -90,9 +90,9 @@ def case(rule: Rule, seed: int) -> Case:
     failed = draw.choice((True, True, True, False, None))
     line = draw.randint(1, len(chosen)) if chosen else 0
     death = Death(
-        failed, stage, "message", line, chosen[line - 1] if line else None,  # type: ignore[arg-type]
+        failed, stage, "message", line, chosen[line - 1] if line else None,
         tuple(_some(draw, words_of(rule))), tuple(_some(draw, words_of(rule))),
-        frozenset(chosen[: max(0, line - 1)]),  # type: ignore[arg-type]
+        frozenset(chosen[: max(0, line - 1)]),
     )  # fmt: skip
     total = draw.choice((0, 24 * GIB, 80 * GIB, 120 * GIB))
     terms = ("weights", "kv", "others", "context", "activation", "graphs", "free", "non_torch", "in_use")
