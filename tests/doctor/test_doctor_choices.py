@@ -1,0 +1,144 @@
+"""Small choices of the doctor by tables: threads as people save them, paths, names of models, disagreeing plans."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oomph.doctor.enrich import names
+from oomph.doctor.explain import _is_path
+from oomph.doctor.failing_stage import AT_RUN_TIME, failing_stage
+from oomph.doctor.prior import contradiction
+from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
+from oomph.ir.observation import Observation
+
+BODY = {"body": "it fails", "user": {"login": "one"}, "created_at": "2026-03-01"}
+COMMENT = {"body": "try this", "author": "two", "createdAt": "2026-03-02"}
+
+
+@pytest.mark.parametrize(
+    ("values", "title", "authors"),
+    [
+        ([{**BODY, "title": "A bug", "comments": [COMMENT]}], "A bug", ["one", "two"]),
+        ([{**BODY, "title": "A bug", "comments": 3}, [COMMENT]], "A bug", ["one", "two"]),
+        ([{**BODY, "comments": [COMMENT]}], "", ["one", "two"]), ([{**BODY, "title": "A bug"}], "A bug", ["one"]),
+        ([BODY], None, []), ([{"title": "A bug", "comments": []}], None, []), ([[COMMENT]], "", ["two"]),
+        ([[]], None, []),
+        ([{"issue": {**BODY, "title": "A bug"}, "comments": [COMMENT]}], "A bug", ["one", "two"]),
+        ([{"data": {"repository": {"issue": {**BODY, "title": "A bug", "comments": {"nodes": [COMMENT]}}}}}], "A bug",
+         ["one", "two"]),
+    ],
+)  # fmt: skip
+def test_a_thread_as_it_is_saved(values: list[Any], title: str | None, authors: list[str]) -> None:
+    thread = read_thread([json.dumps(value) for value in values])
+    assert (thread and thread.title) == title
+    assert [post.author for post in thread.posts] == authors if thread is not None else not authors
+
+
+@pytest.mark.parametrize(
+    ("value", "inner"),
+    [
+        ({"data": {"a": 1}}, {"a": 1}), ({"issue": {"a": 1}, "comments": [2]}, {"a": 1, "comments": [2]}), ([1], [1]),
+        ({"a": 1}, {"a": 1}), ({"data": 3}, {"data": 3}), ({"pullRequest": {"a": 1}}, {"a": 1}),
+        ({"data": {"data": {"data": {"data": {"data": {"a": 1}}}}}}, {"data": {"a": 1}}),
+    ],
+)  # fmt: skip
+def test_what_is_wrapped_around_an_issue(value: Any, inner: Any) -> None:
+    assert _unwrapped(value) == inner
+
+
+def test_a_thread_is_bounded() -> None:
+    long = {
+        **BODY,
+        "title": "A bug",
+        "body": "x" * (LONGEST_POST + 1),
+        "state": "CLOSED" * 9,
+        "user": {"login": "y" * 61},
+    }
+    thread = read_thread([json.dumps({**long, "comments": [COMMENT] * (MOST_POSTS + 1)})])
+    assert thread is not None and len(thread.posts) == MOST_POSTS and thread.state == ("closed" * 9)[:20]
+    first = thread.posts[0]
+    assert (first.number, len(first.body), first.author, first.at) == (1, LONGEST_POST, "y" * 60, "2026-03-01")
+
+
+PAGE = [
+    "Server dies at the start",
+    "Closed",
+    "one commented on Mar 3, 2026",
+    "it fails",
+    "two",
+    "",
+    "3 weeks ago",
+    "try this",
+]
+
+
+def test_a_copied_page() -> None:
+    thread = read_thread(["\n".join(PAGE)])
+    assert thread is not None
+    assert (thread.title, thread.state, thread.author) == ("Server dies at the start", "closed", "one")
+    assert [(post.number, post.author, post.at, post.body) for post in thread.posts] == [
+        (1, "one", "commented on Mar 3, 2026", "it fails"), (2, "two", "3 weeks ago", "try this"),
+    ]  # fmt: skip
+    assert read_thread(["\n".join(PAGE[:4])]) is None  # one post is none
+    apart = [*PAGE[:5], "", "", *PAGE[6:]]
+    assert read_thread(["\n".join(apart)]) is None  # too far below the name
+    opened = read_thread(["\n".join(["Short title", "open", *PAGE[2:]])])
+    assert opened is not None and (opened.title, opened.state) == ("", "open")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_path"),
+    [
+        ("a.log", True), ("a.txt", True), ("a.gz", True), ("-", True), ("a b.log", False), ("a\nb.log", False),
+        ("", False),
+        (" ", False), ("x" * 996 + ".log", True), ("x" * 997 + ".log", False), ("CUDA error", False), ("/", True),
+    ],
+)  # fmt: skip
+def test_a_path_has_no_lines(text: str, is_path: bool) -> None:
+    assert _is_path(text) is is_path
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        ("org/name", ("org/name", "name")), ("name", ("name",)),
+        ("/models/org/name", ("/models/org/name", "org/name", "name")),
+        ("/name", ("/name", "name")), ("~/name", ("~/name", "name")), ("a/b/c", ("a/b/c",)),
+        ("/hub/models--org--name/snapshots/1", ("/hub/models--org--name/snapshots/1", "snapshots/1", "1", "org/name")),
+    ],
+)  # fmt: skip
+def test_the_names_of_a_model(model: str, known: tuple[str, ...]) -> None:
+    assert names(model) == known
+
+
+@pytest.mark.parametrize(
+    ("failed", "kind", "basis", "seen", "planned", "words"),
+    [
+        (True, "torch_oom", "traceback", "weights_load", None, "where the plan fits"),
+        (True, "torch_oom", "traceback", "weights_load", "kv_check", "before the plan does (kv_check)"),
+        (True, "torch_oom", "traceback", "kv_check", "weights_load", "by the plan this command dies earlier"),
+        (True, "torch_oom", "traceback", "kv_check", "kv_check", ""),
+        (True, "torch_oom", "guess", "kv_check", None, ""),
+        (True, "x_crash", "traceback", "kv_check", None, ""), (False, "torch_oom", "traceback", "kv_check", None, ""),
+        (True, "torch_oom", "traceback", None, None, ""),
+        (True, "torch_oom", "traceback", "kv_check", "other", "where the plan fits"),
+    ],
+)  # fmt: skip
+def test_where_log_and_plan_disagree(
+    failed: bool, kind: str, basis: str, seen: str | None, planned: str | None, words: str
+) -> None:
+    case: Any = SimpleNamespace(failed=failed, death=SimpleNamespace(kind=kind, basis=basis, stage=seen))
+    verdict = SimpleNamespace(fits=planned is None, stage=planned)
+    said = contradiction(case, verdict)
+    assert words in said and bool(said) is bool(words)
+
+
+@pytest.mark.parametrize("place", [*AT_RUN_TIME, "builder"])
+def test_what_an_assertion_is_about_by_its_folder(place: str) -> None:
+    failure = Observation(3, "exception", {"type": "Assertion failed", "place": place}, text="Assertion failed")
+    stage, _ = failing_stage(failure, (), (), (), (failure,))
+    assert (stage == "runtime_request") is (place in AT_RUN_TIME)
