@@ -1,0 +1,153 @@
+"""Pools of SGLang and TensorRT-LLM for settings drawn at random, and PyTorch's allocator under random loads, as stored.
+
+Figures are drawn out of few values, so that exact fits and equal bounds are common. toy_pools.json holds a digest of
+every ten cases; `python tests/engines/test_toy_pools.py` writes it again, and a commit that changes it says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from oomph.engines.sglang.pools import Stage, request_window_tokens, size_pools
+from oomph.engines.sglang.resolve import resolve as resolve_sglang
+from oomph.engines.sglang.settings import shape_of
+from oomph.engines.trtllm import pool
+from oomph.engines.trtllm.settings import Settings
+from oomph.engines.vllm import allocator
+from oomph.errors import OomphError
+from oomph.facts.sglang.facts import at as sglang_at
+from oomph.facts.trtllm.facts import at as trtllm_at
+from oomph.ir.deployment import Deployment, Engine
+from oomph.plan import load
+from oomph.sources.gpu import parse_gpus
+from oomph.units import MIB
+
+STORED = Path(__file__).parent / "toy_pools.json"
+EACH = 10  # cases of one digest
+
+
+def trtllm(draw: random.Random) -> Any:
+    facts = trtllm_at(draw.choice(("0.18.2", "0.20.0", "1.0.0", "1.2.1")))
+    length = draw.choice((31, 32, 33, 64, 1000))
+    block = draw.choice((16, 32))
+    settings = Settings(
+        max_batch_size=draw.choice((1, 4, 33)), max_num_tokens=draw.choice((16, 64, 65, 2048)), max_seq_len=length,
+        max_beam_width=draw.choice((1, 1, 2)), free_gpu_memory_fraction=draw.choice((0.5, 0.9)),
+        max_tokens=draw.choice((None, None, 0, 64, 320)), max_gpu_total_bytes=draw.choice((0, 0, 3200, 6400)),
+        tokens_per_block=block, manager_v2=draw.random() < 0.3, enable_attention_dp=draw.random() < 0.3, tp_size=2,
+        graph_batch_sizes=draw.choice(((), (1, 8), (1, 33))), extra_tokens=draw.choice((0, 1, 3)),
+        estimates=draw.random() < 0.9,
+    )  # fmt: skip
+    row = draw.choice((0, 1, 10, 20))
+    windows = draw.choice(({length: row}, {16: row, length: 10}, {length: row}))
+    layers = dict.fromkeys(windows, 2)
+    cells = pool.Cells(draw.choice((0, row, 10)), sum(windows.values()), windows, layers, 0, 0, False)
+    drafter = pool.Cells(3, 5, {length: 5}, {length: 1}, 0, 0, False)
+    budget, free = draw.choice((-5, 0, 3200, 6400, 64000)), draw.choice((-5, 0, 3200, 64000))
+    return (
+        answered(lambda: pool.size_pool(budget, cells, settings, facts, free)),
+        answered(lambda: pool.size_pool(budget, cells, settings, facts, free).request_blocks),
+        pool.with_draft(cells, drafter, apart=draw.random() < 0.5), pool.dummy_requests(settings),
+        pool.temporary_blocks(settings, facts), pool.made_large_by(settings, facts),
+        answered(lambda: pool.clamped_blocks(draw.choice((3, 50)), settings, facts, free, draw.choice((1, 10)))),
+    )  # fmt: skip
+
+
+MODELS = ("Qwen/Qwen3-0.6B", "openai/gpt-oss-20b", "Qwen/Qwen3-Next-80B-A3B-Instruct", "google/gemma-3-27b-it")
+
+
+@cache
+def started(name: str, release: str) -> Any:
+    deployment = Deployment(Engine("sglang", release), name, {}, parse_gpus("H100"))
+    model, facts = load(name), sglang_at(release)
+    return model, shape_of(model, facts, {}), resolve_sglang(model, deployment)[0], facts
+
+
+def sglang(draw: random.Random) -> Any:
+    model, shape, settings, facts = started(draw.choice(MODELS), draw.choice(("0.5.0", "0.5.17", "0.5.23")))
+    settings = replace(
+        settings, mem_fraction_static=draw.choice((0.5, 0.8, 0.9)), page_size=draw.choice((1, 16, 64)),
+        max_total_tokens=draw.choice((None, None, 100, 4096)),
+        max_running_requests=draw.choice((None, None, 1, 8, 4096)),
+        max_mamba_cache_size=draw.choice((None, None, 0, 4, 100)), disable_radix_cache=draw.random() < 0.4,
+        chunked_prefill_size=draw.choice((-1, 0, 2048, 8192)), attn_dp_size=draw.choice((1, 1, 2)),
+        speculative_num_draft_tokens=draw.choice((0, 0, 3)), draft_layers=draw.choice((0, 0, 1)),
+        disable_overlap_schedule=draw.random() < 0.3, disaggregation_mode=draw.choice(("null", "null", "decode")),
+        image_cache_mib=draw.choice((0, 0, 1024)), context_length=draw.choice((100, 4096, 32768)),
+    )  # fmt: skip
+    states = len(shape.states)
+    stage = Stage(range(draw.choice((1, len(model.layers)))), draw.choice((states, max(1, states // 2))))
+    before, free = draw.choice((16.0, 80.0)), draw.choice((4.0, 8.0, 40.0))
+    most = draw.choice((None, None, 64, 4096))
+    return (
+        answered(lambda: size_pools(model, shape, settings, facts, stage, before, free, most)),
+        request_window_tokens(settings, facts, draw.choice((0, 128))),
+    )
+
+
+SIZES = (0, 1, 512, MIB - 1, MIB, MIB + 1, 2 * MIB, 9 * MIB, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 19 * MIB, 20 * MIB,
+         20 * MIB - 511, 21 * MIB, 40 * MIB, 44 * MIB, 64 * MIB)  # fmt: skip
+
+
+def torch(draw: random.Random) -> Any:
+    limit = draw.choice((20 * MIB, 40 * MIB, allocator.NO_LIMIT))
+    memory = allocator.Allocator(limit, expandable=draw.random() < 0.3)
+    alive: list[Any] = []
+    trace: list[Any] = []
+    for _ in range(draw.randint(3, 25)):
+        size = draw.choice(SIZES)
+        action = draw.choice(("alloc", "alloc", "alloc", "free", "free", "many", "pass", "empty"))
+        if action == "alloc":
+            alive.append(memory.alloc(size))
+        elif action == "many":
+            alive += memory.alloc_many(size, draw.choice((1, 2, 7)))
+        elif action == "free" and alive:
+            memory.free(alive.pop(draw.randrange(len(alive))))
+        elif action == "pass" and limit == allocator.NO_LIMIT:
+            memory.pass_through([size, draw.choice(SIZES)])
+        elif action == "empty":
+            memory.empty_cache()
+        trace.append((memory.allocated, memory.peak, memory.is_whole(size), memory.free_sizes()))
+    figures = [(allocator.request_size(n), allocator.small_size(n), allocator.filled(max(n, 1))) for n in SIZES]
+    return trace, figures
+
+
+def answered(question: Callable[[], Any]) -> Any:
+    try:
+        return question()
+    except (ArithmeticError, LookupError, TypeError, ValueError, OomphError) as error:
+        return type(error).__name__  # no command gives such figures together
+
+
+TABLES: dict[str, tuple[Callable[[random.Random], Any], int]] = {
+    "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
+}  # fmt: skip
+
+
+def digests(name: str) -> list[str]:
+    table, count = TABLES[name]
+    out = []
+    for first in range(0, count, EACH):
+        cases = [table(random.Random(f"{name} {seed}")) for seed in range(first, first + EACH)]
+        out.append(hashlib.blake2b(repr(cases).encode(), digest_size=2).hexdigest())
+    return out
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_pool_is_as_stored(name: str) -> None:
+    stored = json.loads(STORED.read_text())[name]
+    changed = [number for number, (now, old) in enumerate(zip(digests(name), stored, strict=True)) if now != old]
+    assert not changed, "on purpose: python tests/engines/test_toy_pools.py"
+
+
+if __name__ == "__main__":
+    STORED.write_text(json.dumps({name: digests(name) for name in TABLES}).replace("], ", "],\n") + "\n")
