@@ -91,12 +91,11 @@ def _parameters(model: Model) -> int:
 
 def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
     try:
-        engine.require_kernels(gpus)
+        if engine.layout == "ranks":
+            return batched_offer(engine, model, gpus, context, users)
+        return engine.offer(model, gpus, context, users, run)
     except CannotPlan as refusal:
         return Offer(None, why=refusal.message, checkpoint=model)
-    if engine.layout == "ranks":
-        return batched_offer(engine, model, gpus, context, users)
-    return engine.offer(model, gpus, context, users, run)
 
 
 def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, parameters: int) -> Row:
@@ -135,7 +134,8 @@ def _advice(rows: Sequence[Row], context: int) -> str:
             return f"{title} starts, but cannot hold one request of {context:,} tokens: {other} can"
         return f"{title} serves it: {best.users:.4g} requests of {context:,} tokens at once, batched"
     if whole is not None:
-        servers = " or ".join(engine_named(row.engine).title for row in rows if row not in placed)
+        titles = [engine_named(row.engine).title for row in rows if row not in placed]
+        servers = " or ".join(filter(None, (", ".join(titles[:-1]), *titles[-1:])))
         refused = f"no known checkpoint of it starts on {servers}; " if servers else ""
         return f"{refused}{engine_named(whole.engine).title} holds it on the GPUs at {whole.bits:.1f} bits"
     if placed:

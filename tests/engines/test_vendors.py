@@ -45,6 +45,33 @@ def test_compare_takes_no_engine_that_does_not_run_there() -> None:
     assert answer.advice.startswith("no known checkpoint of it starts on") and "llama.cpp holds it" in answer.advice
 
 
+@pytest.mark.parametrize(
+    ("release", "gpu", "published"),
+    [("0.19.0", "V100 SXM2 32GB", True), ("0.20.0", "V100 SXM2 32GB", False), ("0.20.0", "T4", True),
+     ("0.19.0", "P40", False), ("0.32.0", "MI300X", True)],
+)  # fmt: skip
+def test_a_card_for_which_no_wheel_has_kernels_is_offered_nothing(release: str, gpu: str, published: bool) -> None:
+    engine = f"vllm=={release}"
+    answer = plan("vllm serve Qwen/Qwen3-0.6B --max-model-len 4096", gpu=gpu, engine=engine, advise=False)
+    assert any("is published for compute capability" in line for line in answer.warnings) is not published
+    if published:
+        assert fit("Qwen/Qwen3-0.6B", gpu, engine=engine, context=4096, users=1, only=True).pick is not None
+    else:
+        with pytest.raises(CannotPlan, match="is published for compute capability"):
+            fit("Qwen/Qwen3-0.6B", gpu, engine=engine, context=4096, users=1)
+
+
+def test_compare_offers_an_old_card_what_runs_on_it() -> None:
+    answer = compare("Qwen/Qwen3-8B", gpu="P40")
+    assert {row.engine for row in answer.rows if row.fits} == {"llamacpp", "ollama"}
+
+
+def test_sglang_refuses_old_cards_in_its_own_words() -> None:
+    answer = plan(COMMANDS["sglang"], gpu="V100 SXM2 32GB", advise=False)
+    assert answer.verdict.message == "RuntimeError: SGLang only supports sm75 and above."
+    assert plan(COMMANDS["sglang"], gpu="RTX 2080 Ti", advise=False).ranks
+
+
 @pytest.mark.parametrize("gpu", ["DGX Spark", "Thor", "Orin 64GB"])
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_fit_finds_a_share_of_a_memory_that_the_host_lives_in(engine: str, gpu: str) -> None:

@@ -262,6 +262,10 @@ class EngineProtocol:
 
     no_kernels: tuple[tuple[str, str], ...] = ()  # a vendor whose GPUs the engine does not run on, and a sentence
 
+    def missing_kernels(self, deployment: Deployment) -> str:
+        """Why the published packages do not run on these GPUs, and a build of one's own may. "" = they do."""
+        return ""
+
     def require_kernels(self, gpus: Sequence[Device]) -> None:
         for vendor, sentence in self.no_kernels:
             if any(device.vendor == vendor for device in gpus):

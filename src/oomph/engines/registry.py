@@ -3,6 +3,8 @@
 from functools import cache
 from importlib import import_module
 
+from msgspec.structs import replace
+
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CommandError
 from oomph.ir import Deployment, Model, Plan
@@ -29,7 +31,11 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     """The plan without its host; refused where the engine runs on none of a vendor's GPUs."""
     engine = engine_of(deployment)
     engine.require_kernels(deployment.gpus)
-    return engine.plan(deployment, model)
+    plan = engine.plan(deployment, model)
+    missing = engine.missing_kernels(deployment)
+    if not missing:
+        return plan
+    return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build that has kernels for it"))
 
 
 def all_engines() -> tuple[EngineProtocol, ...]:

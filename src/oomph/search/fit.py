@@ -113,7 +113,6 @@ def fit(
     if not gpus:
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
     base, notes = base_of(model, gpus, engine)
-    engine_of(base).require_kernels(gpus)
     models, refused = models_of(base, only, also)
     spaces = Spaces(models, gpus, want, base)
     solver = Solver(base, models, planner or run, spaces.default)

@@ -228,10 +228,13 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
             f"fit searches no flags of {chosen.title}, which moves layers to the CPU instead",
             hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",
         )
-    base = parse(chosen.serve_command(model), engine)
+    chosen.require_kernels(gpus)
+    base = replace(parse(chosen.serve_command(model), engine), gpus=gpus)
+    if missing := chosen.missing_kernels(base):
+        raise CannotPlan(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
     if len({device.node for device in gpus}) > 1 and base.engine.name == DEFAULT:
         base = replace(base, flags={**base.flags, "distributed_executor_backend": "ray"})
-    return replace(base, gpus=gpus), (*base.notes, *capability_notes(gpus))
+    return base, (*base.notes, *capability_notes(gpus))
 
 
 def engine_name(request: str) -> str:

@@ -56,6 +56,8 @@ class Trial:
             knobs = knobs_of(base)
         except OomphError:
             return
+        if engine_of(base).missing_kernels(replace(base, gpus=self.gpus)):
+            return
         for parallel in self._layouts():
             flags: dict[str, Any] = {knobs.users: self.users}
             if parallel > 1:

@@ -18,6 +18,7 @@ def refusal_before_load(
         or _old_card(model, facts, deployment)
         or _heads(model, settings)
         or _blocks(model, settings)
+        or _too_old(deployment)
     )
 
 
@@ -67,6 +68,13 @@ def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:
         f"ValueError: {model.architecture} has no SGlang implementation and the Transformers implementation is not "
         f"compatible with SGLang."
     )
+
+
+def _too_old(deployment: Deployment) -> str:
+    """load_model_utils.py:79 (0.5.23); model_runner.py:174 (0.2.15)."""
+    card = deployment.gpus[0]
+    is_old = card.vendor == "nvidia" and card.sm < 75
+    return "RuntimeError: SGLang only supports sm75 and above." if is_old else ""
 
 
 def _old_card(model: Model, facts: Facts, deployment: Deployment) -> str:

@@ -151,6 +151,17 @@ class Vllm(EngineProtocol):
 
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
 
+    def missing_kernels(self, deployment: Deployment) -> str:
+        from oomph.facts.vllm.facts import at
+
+        version = deployment.engine.version
+        oldest = at(version).limits.oldest_card
+        old = next((gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and gpu.sm < oldest), None)
+        if old is None:
+            return ""
+        least, there = oldest / 10, old.sm / 10
+        return f"vLLM {version} is published for compute capability {least} and later; the {old.name} has {there}"
+
     def serve_command(self, model: str) -> list[str]:
         return ["vllm", "serve", model]
 

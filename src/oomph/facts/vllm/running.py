@@ -32,6 +32,8 @@ class Limits(Facts):
         Tier(min_gib=70, llm_tokens=16384, serve_tokens=8192, seqs=1024, a100=False),
         Tier(min_gib=0, llm_tokens=8192, serve_tokens=2048, seqs=256),
     )
+    # the code in _C*.so and _moe_C*.so of the published wheels: 7.0 in 0.8.0 to 0.19.0, 7.5 in 0.20.0 to 0.32.0
+    oldest_card = changes(70, ("0.20.0", 75))
     batch_holds_an_item = since("0.22.0")  # arg_utils.py _get_min_mm_batched_tokens
     # engine/arg_utils.py:1548 (0.11.0): generation always prefills in chunks
     always_chunks = until("0.11.1")
