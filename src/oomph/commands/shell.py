@@ -255,9 +255,7 @@ class _Reader(Expansion):
     def write(self, words: list[str]) -> None:
         """cat > FILE <<EOF, tee FILE <<EOF, echo TEXT > FILE: later commands may read the file."""
         program = words[0] if words else ""
-        target = self.target
-        if program == "tee":
-            target = next((word for word in words[1:] if not word.startswith("-")), "")
+        target = next((word for word in words[1:] if not word.startswith("-")), "") if program == "tee" else self.target
         text = self.document
         if text is None and program in ("echo", "printf"):
             text = " ".join(word for word in words[1:] if word not in ("-e", "-n", "-en", "-ne")).replace("\\n", "\n")

@@ -302,9 +302,7 @@ _HANDED_ON: Final[dict[LogKind, tuple[str, ...]]] = {
 
 def _ends(observation: Observation, observations: Sequence[Observation], up: int) -> bool:
     """This trouble ended the run: the server was not up behind it, nor before it where only a start can fail of it."""
-    if observation.line <= up:
-        return False
-    if observation.kind == "x_nccl" and "WARN" in observation.text[:80]:
+    if observation.line <= up or (observation.kind == "x_nccl" and "WARN" in observation.text[:80]):
         return False
     if observation.kind == "x_ray_wait":  # every start waits a little: only where nothing came of it
         return not any(later.line > observation.line and later.kind in MILESTONES for later in observations)

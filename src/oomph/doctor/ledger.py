@@ -32,11 +32,11 @@ class Entry(Struct, frozen=True):
 class Account(Struct, frozen=True):
     """One GPU's memory when the log ends, or dies."""
 
-    total: int = 0
-    entries: tuple[Entry, ...] = ()
-    unaccounted: int | None = None
-    budget: int = 0  # total x utilization
-    util: float = 0.0
+    total: int
+    entries: tuple[Entry, ...]
+    unaccounted: int | None
+    budget: int  # total x utilization
+    util: float
 
     def get(self, term: str) -> int | None:
         return next((e.bytes for e in self.entries if e.term == term), None)

@@ -16,9 +16,7 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
     """Every rule that speaks, the best first."""
     speaking = []
     for rule in rules():
-        if engine not in rule.engines:
-            continue
-        if rule.dated and case.version and case.within(rule.since, rule.until) is False:
+        if engine not in rule.engines or (rule.dated and case.version and case.within(rule.since, rule.until) is False):
             continue
         if case.death.kind in TROUBLES and rule.failure and rule.about_memory:
             continue  # what ended it is known, and it is not memory

@@ -19,7 +19,7 @@ class Host(Struct, frozen=True):
     shm: tuple[Part, ...]
     memory: tuple[Part, ...]  # /dev/shm included: a container's limit counts it
     cpus: int
-    disk: tuple[Part, ...] = ()
+    disk: tuple[Part, ...]
 
     @property
     def shm_gib(self) -> int:

@@ -41,7 +41,7 @@ class GpuRow(Struct, frozen=True):
     link: str
     unified: bool
     vendor: Vendor
-    also: str = ""  # further names, comma-separated; they win over a driver name that several cards share
+    also: str  # further names, comma-separated; they win over a driver name that several cards share
 
     def device(self, *, used_bytes: int | None = None, total_bytes: int = 0, ram_bytes: int = 0) -> Device:
         """As an engine sees it; a total that somebody read off the machine replaces the table's.

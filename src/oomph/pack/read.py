@@ -16,8 +16,8 @@ from oomph.pack.swap import MOST, loaded_together
 
 class Services(Struct, frozen=True):
     deployments: dict[str, Deployment]
-    notes: tuple[str, ...] = ()
-    sets: tuple[tuple[str, ...], ...] = ()  # those that run at the same time, where not all do
+    notes: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]  # those that run at the same time, where not all do
 
 
 def read_services(words: Sequence[str], engine: str = "") -> Services:

@@ -26,8 +26,8 @@ class Planned(Struct, frozen=True):
 
     deployment: Deployment
     plans: dict[str, Plan]  # by the card's name
-    share: float = 0.0  # 0: the engine has none
-    as_written: bool = False
+    share: float  # 0: the engine has none
+    as_written: bool
 
 
 def planned_options(deployment: Deployment, cards: Sequence[Device], *, asleep: bool) -> list[tuple[Planned, Option]]:

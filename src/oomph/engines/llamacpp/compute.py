@@ -35,12 +35,12 @@ class Graph(Struct, frozen=True):
     scores: int  # K x Q, materialised without flash attention
     index: int  # where the rows of a transposed V go: one 64-bit number a value, without flash attention
     moe: bool
-    recurrent: int = 0  # a recurrent layer's activations and states
-    inputs: int = 0  # Gemma: every layer's own input, kept from the first to the last
-    looked_up: int = 0  # and what of it is looked up on the host
-    carried: int = 0  # the states of all sequences, once more where few tokens are spread over many
-    without_experts: int = 0  # `ff` of a GPU whose experts are on the CPU: what they give back
-    experts: int = 0  # and what they need there
+    recurrent: int  # a recurrent layer's activations and states
+    inputs: int  # Gemma: every layer's own input, kept from the first to the last
+    looked_up: int  # and what of it is looked up on the host
+    carried: int  # the states of all sequences, once more where few tokens are spread over many
+    without_experts: int  # `ff` of a GPU whose experts are on the CPU: what they give back
+    experts: int  # and what they need there
 
     @property
     def mask(self) -> int:

@@ -41,9 +41,9 @@ class Extra(Struct, frozen=True):
     name: str
     device: int
     weights: int
-    kv: int = 0
-    compute: int = 0
-    compute_high: int = 0
+    kv: int
+    compute: int
+    compute_high: int
 
 
 def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] = ()) -> Plan:

@@ -72,7 +72,7 @@ class Component(Struct, frozen=True):
     stage: StageName
     before: int
     after: int
-    slacks: tuple[Slack, ...] = ()
+    slacks: tuple[Slack, ...]
 
 
 def components(state: RankState) -> list[Component]:

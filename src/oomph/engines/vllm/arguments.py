@@ -41,7 +41,7 @@ class NoSuchFlag(CommandError):
 class Parsed(Struct, frozen=True):
     flags: dict[str, Any]
     positional: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
 
 def parse(words: Sequence[str], options: Options) -> Parsed:

@@ -21,18 +21,18 @@ class Batch(Struct, frozen=True):
     rules: facts.Profile
     compiled: bool
     cold: bool
-    runner: str = "v1"
-    drafts: int = 0
+    runner: str
+    drafts: int
+    last_stage: bool
+    first_stage: bool
+    encoder_bytes: int
+    encoder_kept: int  # of it, alive through every later pass
+    encoder_traced: bool  # its tensors were counted in a trace
+    embeds: bool  # the compiled graph begins with embeddings, not with token ids
+    triton_gdn: bool  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
+    block_size: int  # tokens of a block of the attention layers' cache
+    l2_bytes: int
     draft_pass: tuple[int, ...] = ()  # tensors of the drafter's own pass, which reads the model's hidden states
-    last_stage: bool = True
-    first_stage: bool = True
-    encoder_bytes: int = 0
-    encoder_kept: int = 0  # of it, alive through every later pass
-    encoder_traced: bool = False  # its tensors were counted in a trace
-    embeds: bool = False  # the compiled graph begins with embeddings, not with token ids
-    triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
-    block_size: int = 16  # tokens of a block of the attention layers' cache
-    l2_bytes: int = 0
     profiling: bool = True  # kernels are timed in the first pass alone
 
 

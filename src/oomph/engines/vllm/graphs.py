@@ -34,8 +34,8 @@ class Graphs(Struct, frozen=True):
     piecewise: int  # how many graphs of each mode
     full: int
     largest: int  # tokens of the largest
-    largest_full: int = 0
-    configured: int = 0  # the largest size before it is rounded to whole sequences of drafts
+    largest_full: int
+    configured: int  # the largest size before it is rounded to whole sequences of drafts
 
 
 def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int = 1) -> Graphs:

@@ -34,10 +34,10 @@ class Passes(Struct, frozen=True):
     sequences: int
     vocabulary: int
     width: int  # bytes of a logit
-    drafts: int = 0
-    warmed_by_forward: bool = False  # kernels are tuned on a whole batch before the first request
-    v2: bool = False
-    programs: int = 0  # of the top-k and top-p kernel: its buffer has a float32 row for each
+    drafts: int
+    warmed_by_forward: bool  # kernels are tuned on a whole batch before the first request
+    v2: bool
+    programs: int  # of the top-k and top-p kernel: its buffer has a float32 row for each
 
 
 class Kept(Struct, frozen=True):

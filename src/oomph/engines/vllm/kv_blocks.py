@@ -55,7 +55,7 @@ class Work(Struct, frozen=True):
     facts: Facts
     queries: dict[int, Query]
     chosen: dict[int, Backend]
-    plain: dict[int, tuple[Query, Backend]] = {}  # mixers of which some layers keep an unquantised cache
+    plain: dict[int, tuple[Query, Backend]]  # mixers of which some layers keep an unquantised cache
 
     @property
     def first(self) -> int | None:

@@ -82,7 +82,7 @@ class Context(Struct, frozen=True):
     stages: int
     block_outermost: bool
     raw: tuple[Layers, ...]  # before grouping
-    reserve_full: bool = True
+    reserve_full: bool
 
     def bytes_per_block(self, rule: str, stage: int | None) -> int:
         """The same for every length and every memory: each is computed once."""

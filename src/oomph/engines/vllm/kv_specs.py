@@ -66,9 +66,9 @@ class Request(Struct, frozen=True):
 
     max_model_len: int
     in_flight_tokens: int  # tokens scheduled and not yet settled
-    mamba_mode: MambaMode = "none"
-    cp: int = 1  # ranks that share the tokens of full attention
-    encoder_tokens: int = 0
+    mamba_mode: MambaMode
+    cp: int  # ranks that share the tokens of full attention
+    encoder_tokens: int
 
 
 def max_blocks(spec: Spec, request: Request, rules: KvRules) -> int:

@@ -23,7 +23,7 @@ class Module(Struct):
     name: str
     of: Linear | Experts | Vocab | None
     tensors: dict[str, list[Block]]
-    is_offloaded: bool = False
+    is_offloaded: bool
 
 
 class ModuleForm(Struct):

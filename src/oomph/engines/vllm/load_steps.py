@@ -46,9 +46,7 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
         return _online(of, build, setting)
     if isinstance(of, Experts):
         return setting.repacking.experts_steps(experts_case(of, build, setting))
-    if of.scheme is None:
-        return ()
-    if isinstance(of, Vocab):
+    if of.scheme is None or isinstance(of, Vocab):
         return ()
     ranks = linear_ranks(of, build.layout, build.habits)
     n = outs(of, ranks, build.habits)

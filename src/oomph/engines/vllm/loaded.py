@@ -40,8 +40,8 @@ class WeightsPlan(Struct, frozen=True):
     peak_bytes: int  # the highest point while building, loading and repacking
     peak_where: Point
     places: tuple[Place, ...]  # build order, with the bytes allocated once each is built
-    after_load_bytes: int = 0  # allocated right after the load and not in its figure: the prefetch pool
-    host_bytes: int = 0  # weights kept in host memory
+    after_load_bytes: int  # allocated right after the load and not in its figure: the prefetch pool
+    host_bytes: int  # weights kept in host memory
 
 
 def weights_terms(run: Run, rank: Rank) -> WeightsPlan:

@@ -11,12 +11,12 @@ from oomph.units import GIB
 
 
 class Lora(Struct, frozen=True):
-    loras: int = DEFAULT_LORAS
-    rank: int = DEFAULT_RANK
-    dtype: str = "auto"
-    fully_sharded: bool = False
-    targets: frozenset[str] | None = None  # None: every module
-    extra_vocabulary: int | None = None  # --lora-extra-vocab-size; None: the release's default
+    loras: int
+    rank: int
+    dtype: str
+    fully_sharded: bool
+    targets: frozenset[str] | None  # None: every module
+    extra_vocabulary: int | None  # --lora-extra-vocab-size; None: the release's default
 
 
 class Offload(Struct, frozen=True):
@@ -44,8 +44,8 @@ class Offload(Struct, frozen=True):
 class Balancing(Struct, frozen=True):
     """--enable-eplb (config/parallel.py EPLBConfig)."""
 
-    spare_experts: int = 0
-    window: int = 1000  # steps whose loads are kept
+    spare_experts: int
+    window: int  # steps whose loads are kept
 
 
 class Multimodal(Struct, frozen=True):

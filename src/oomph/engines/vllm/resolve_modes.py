@@ -168,9 +168,7 @@ def async_scheduling(
     if not rules.by_default or (model.pooling and not rules.pooling):
         return False
     eagle = "eagle" in rules.drafts and spec.method in EAGLE_METHODS
-    if spec.method and not (eagle or spec.method in rules.drafts):
-        return False
-    if spec.unpadded:
+    if (spec.method and not (eagle or spec.method in rules.drafts)) or spec.unpadded:
         return False
     if mamba_mode not in ("", "none") and not rules.with_states:
         return False

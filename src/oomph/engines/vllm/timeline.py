@@ -40,19 +40,19 @@ class RankInput(Struct, frozen=True):
     terms: Terms
     graphs: Graphs
     estimate_applied: bool
-    index: int = 0
-    ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
-    created_bytes: int = 0
-    died: Point | None = None  # the allocation with which the load runs out
-    layers: int = 0
+    index: int
+    ipc_bytes: int  # --mm-ipc-gpu-memory-gb
+    created_bytes: int
+    died: Point | None  # the allocation with which the load runs out
+    layers: int
+    graphs_profiled: bool
+    expert_kernels: tuple[str, ...]  # engines/vllm/expert_kernel.py
+    peak: PhaseKind | None  # where profiling is highest; None: the term is pinned
+    context_measured: bool  # False: as start-ups on such cards printed it
+    graph_share: float  # Gaudi: of the usable memory what is kept for graphs
+    restart_bytes: int  # what the KV cache gains at the next start, which finds torch.compile's cache filled
     # KV memory that a log printed: the stages before it were passed, whatever the plan would say of them
     observed: bool = False
-    graphs_profiled: bool = True
-    expert_kernels: tuple[str, ...] = ()  # engines/vllm/expert_kernel.py
-    peak: PhaseKind | None = None  # where profiling is highest; None: the term is pinned
-    context_measured: bool = True  # False: as start-ups on such cards printed it
-    graph_share: float = 0.0  # Gaudi: of the usable memory what is kept for graphs
-    restart_bytes: int = 0  # what the KV cache gains at the next start, which finds torch.compile's cache filled
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
     like: int = 0  # the first rank that has the same terms
 

@@ -19,8 +19,8 @@ class ExpertsCase(Struct, frozen=True):
     dtype_bytes: int
     sm: int
     sms: int
-    bias: bool = False
-    kernel: str = ""  # facts/vllm/expert_kernels.py
+    bias: bool
+    kernel: str  # facts/vllm/expert_kernels.py
 
     @property
     def rows(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:

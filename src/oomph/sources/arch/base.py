@@ -300,6 +300,29 @@ class Site:
     def norm(self, name: str, dim: int, *, dtype: str = "") -> Param:
         return Param(f"{name}.weight", (dim,), dtype or self.b.dtype, "norm")
 
+    def tensor(self, name: str, *shape: int) -> Param:
+        """A bare tensor of an encoder or a projector."""
+        return Param(name, shape, self.b.dtype, "multimodal")
+
+    def convolution(self, name: str, out: int, *kernel: int) -> list[Module]:
+        """`kernel`: the shape of its weight behind the outputs."""
+        return [self.tensor(f"{name}.weight", out, *kernel), self.tensor(f"{name}.bias", out)]
+
+    def tower(
+        self,
+        name: str,
+        modality: Literal["vision", "audio"],
+        blocks: Sequence[tuple[int, Sequence[Module]]],
+        layers: int = 0,
+        hidden: int = 0,
+        inner: int = 0,
+        heads: int = 0,
+        alone: Literal["", "attention", "tower"] = "",
+    ) -> Tower:
+        """What stands here as an encoder or a projector; `blocks`: (how many, modules) pairs."""
+        shared = tuple((times, self.b.block(modules)) for times, modules in blocks)
+        return Tower(name, modality, self.prefix, shared, layers, hidden, inner, heads, alone)
+
     def experts(
         self,
         count: int,

@@ -1,7 +1,7 @@
 """BLIP-2: a vision transformer, a query transformer of plain layers, and an OPT. vLLM: models/blip2.py, blip.py."""
 
 from oomph.errors import UnknownCache
-from oomph.ir import Block, Modality, Module, Param, Tower
+from oomph.ir import Block, Modality, Module, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.classic import opt
 from oomph.sources.arch.internvl import patch_embeddings
@@ -46,15 +46,14 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         *layer_norm(site, f"{at}.layer_norm2", hidden),
     ]
     count = vision.integer("num_hidden_layers", high=10_000)
-    last = builder.block(layer_norm(site, "post_layernorm", hidden))
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, last))
-    return Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inner, heads)
+    last = layer_norm(site, "post_layernorm", hidden)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
 
 def _queries(builder: Builder, former: Config, queries: int) -> Tower:
     hidden, width, site = former.integer("hidden_size"), builder.text.integer("hidden_size"), builder.site("")
     around: list[Module] = [
-        Param("query_tokens", (1, queries, hidden), builder.dtype, "multimodal"),
+        site.tensor("query_tokens", 1, queries, hidden),
         site.replicated("language_projection", width, hidden, "multimodal", bias=True, quantised=False),
     ]
     return Tower("qformer", "vision", "", ((1, builder.block(around)), *query_transformer(site, former)))

@@ -8,7 +8,7 @@ Behind it: DeepSeek-OCR.
 
 from msgspec.structs import replace
 
-from oomph.ir import Attention, Layer, Linear, Modality, Module, Param, Tower
+from oomph.ir import Attention, Layer, Linear, Modality, Module, Tower
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.llava import clip
 from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp
@@ -155,15 +155,12 @@ def _sam(builder: Builder) -> Tower:
     """Plain modules of torch: whole on every rank."""
     site, wide = builder.site("model.sam_model"), _SAM
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     def layer(rows: int) -> list[Module]:
         at = "blocks.0"
         return [
             *layer_norm(site, f"{at}.norm1", wide),
-            param(f"{at}.attn.rel_pos_h", 2 * rows - 1, wide // _SAM_HEADS),
-            param(f"{at}.attn.rel_pos_w", 2 * rows - 1, wide // _SAM_HEADS),
+            site.tensor(f"{at}.attn.rel_pos_h", 2 * rows - 1, wide // _SAM_HEADS),
+            site.tensor(f"{at}.attn.rel_pos_w", 2 * rows - 1, wide // _SAM_HEADS),
             site.replicated(f"{at}.attn.qkv", 3 * wide, wide, "multimodal", bias=True, quantised=False),
             site.replicated(f"{at}.attn.proj", wide, wide, "multimodal", bias=True, quantised=False),
             *layer_norm(site, f"{at}.norm2", wide),
@@ -172,22 +169,25 @@ def _sam(builder: Builder) -> Tower:
         ]
 
     first: list[Module] = [
-        param("pos_embed", 1, 64, 64, wide),
-        param("patch_embed.proj.weight", wide, 3, 16, 16),
-        param("patch_embed.proj.bias", wide),
-        param("neck.0.weight", 256, wide, 1, 1),
+        site.tensor("pos_embed", 1, 64, 64, wide),
+        site.tensor("patch_embed.proj.weight", wide, 3, 16, 16),
+        site.tensor("patch_embed.proj.bias", wide),
+        site.tensor("neck.0.weight", 256, wide, 1, 1),
         *layer_norm(site, "neck.1", 256),
-        param("neck.2.weight", 256, 256, 3, 3),
+        site.tensor("neck.2.weight", 256, 256, 3, 3),
         *layer_norm(site, "neck.3", 256),
-        param("net_2.weight", 512, 256, 3, 3),
-        param("net_3.weight", 1024, 512, 3, 3),
+        site.tensor("net_2.weight", 512, 256, 3, 3),
+        site.tensor("net_3.weight", 1024, 512, 3, 3),
     ]
-    blocks = (
-        (1, builder.block(first)),
-        (_SAM_LAYERS - len(_WHOLE), builder.block(layer(14))),
-        (len(_WHOLE), builder.block(layer(64))),
+    return site.tower(
+        "sam_model",
+        "vision",
+        [(1, first), (_SAM_LAYERS - len(_WHOLE), layer(14)), (len(_WHOLE), layer(64))],
+        _SAM_LAYERS,
+        wide,
+        4 * wide,
+        _SAM_HEADS,
     )
-    return Tower("sam_model", "vision", site.prefix, blocks, _SAM_LAYERS, wide, 4 * wide, _SAM_HEADS)
 
 
 def _clip(builder: Builder) -> Tower:
@@ -201,8 +201,8 @@ def _projector(builder: Builder) -> Tower:
     hidden = builder.text.integer("hidden_size")
     site = builder.site("model")
     modules: list[Module] = [
-        Param("image_newline", (hidden,), builder.dtype, "multimodal"),
-        Param("view_seperator", (hidden,), builder.dtype, "multimodal"),
+        site.tensor("image_newline", hidden),
+        site.tensor("view_seperator", hidden),
         site.replicated("projector.layers", hidden, 2048, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("projector", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("projector", "vision", [(1, modules)])

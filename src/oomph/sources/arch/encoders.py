@@ -184,7 +184,7 @@ def build_clip(builder: Builder) -> Skeleton:
     ]
     tower = clip(builder, "vision_model", vision)
     wide = vision.integer("hidden_size")
-    visual = Param("visual_projection.weight", (project, wide), builder.dtype, "multimodal")
+    visual = site.tensor("visual_projection.weight", project, wide)
     patches = (vision.integer("image_size") // vision.integer("patch_size")) ** 2
     return Skeleton(
         tuple(layers),

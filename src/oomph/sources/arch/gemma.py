@@ -225,7 +225,7 @@ def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     width = vision.integer("projection_dim", default=builder.config.integer("projection_dim", default=2048))
     site = builder.site(f"{outer}multi_modal_projector")
     projector = [site.column("linear", width, vision.integer("hidden_size"), "multimodal", bias=True, quantised=False)]
-    towers = (tower, Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block(projector)),)))
+    towers = (tower, site.tower("multi_modal_projector", "vision", [(1, projector)]))
     builder.text.fill(vocab_size=builder.config.integer("vocab_size", default=257152))
     modalities = (Modality("image", patches(vision)),)
     return _text(builder, generation, prefix, "lm_head" if outer else "language_model.lm_head", towers, modalities)

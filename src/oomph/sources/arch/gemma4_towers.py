@@ -81,8 +81,7 @@ def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
             for n in ("input", "post_attention", "pre_feedforward", "post_feedforward")
         ],
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inter, heads)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer)], count, hidden, inter, heads)
 
 
 def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
@@ -110,8 +109,7 @@ def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
     ]
     layer = _conformer(site, hidden, hidden // heads, audio.integer("conv_kernel_size"), clipped)
     last: list[Module] = [_plain(site, "output_proj", out, hidden, bias=True)]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
+    return site.tower("audio_tower", "audio", [(1, first), (count, layer), (1, last)], count, hidden, 4 * hidden, heads)
 
 
 def _conformer(site: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) -> list[Module]:

@@ -135,28 +135,24 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     site, at = builder.site(prefix), "blocks.0"
     width = hidden // heads
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     first: list[Module] = [
-        param("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
-        param("patch_embed.proj.bias", hidden),
+        site.tensor("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
+        site.tensor("patch_embed.proj.bias", hidden),
         # vLLM: a rotary table of half the head's width for 8192 positions
         Param("rotary_pos_emb.cos_sin_cache", (8192, width // 2), builder.dtype, "multimodal", stored=False),
-        param("embeddings.position_embedding.weight", positions, hidden),
+        site.tensor("embeddings.position_embedding.weight", positions, hidden),
         Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
-        param("post_conv_layernorm.weight", hidden),
+        site.tensor("post_conv_layernorm.weight", hidden),
     ]
     layer: list[Module] = [
-        param(f"{at}.norm1.weight", hidden),
-        param(f"{at}.norm2.weight", hidden),
+        site.tensor(f"{at}.norm1.weight", hidden),
+        site.tensor(f"{at}.norm2.weight", hidden),
         site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal"),
         site.row(f"{at}.attn.proj", hidden, hidden, "multimodal"),
         *site.gated_mlp(hidden, out, at=f"{at}.mlp", role="multimodal"),
     ]
     last = merger(builder, site, vision, inter)
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("visual", "vision", prefix, blocks, count, hidden, out, heads)
+    return site.tower("visual", "vision", [(1, first), (count, layer), (1, last)], count, hidden, out, heads)
 
 
 def merger(builder: Builder, site: Site, vision: Config, inner: int) -> list[Module]:
@@ -164,16 +160,13 @@ def merger(builder: Builder, site: Site, vision: Config, inner: int) -> list[Mod
     hidden, out = vision.integer("hidden_size"), vision.integer("out_hidden_size")
     merge = vision.integer("spatial_merge_size")
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     return [
         site.column("merger.proj", out, out, "multimodal"),
         *layer_norm(site, "merger.post_projection_norm", out),
         *site.gated_mlp(out, inner, at="merger", role="multimodal"),
-        param("downsample.weight", out, hidden, merge, merge),
-        param("downsample.bias", out),
-        param("post_layernorm.weight", hidden),
+        site.tensor("downsample.weight", out, hidden, merge, merge),
+        site.tensor("downsample.bias", out),
+        site.tensor("post_layernorm.weight", hidden),
     ]
 
 
@@ -204,23 +197,19 @@ def _ocr_vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     inner = vision.integer("intermediate_size")
     width, site, at = hidden // heads, builder.site(prefix), "blocks.0"
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     frames = vision.integer("temporal_patch_size")
     first: list[Module] = [
-        param("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
-        param("patch_embed.proj.bias", hidden),
+        site.tensor("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
+        site.tensor("patch_embed.proj.bias", hidden),
         Param("rotary_pos_emb.cos_sin_cache", (8192, width // 2), builder.dtype, "multimodal", stored=False),
     ]
     layer: list[Module] = [
-        *(param(f"{at}.{name}.weight", hidden) for name in ("norm1", "norm2")),
-        *(param(f"{at}.attn.{name}.weight", width) for name in ("q_norm", "k_norm")),
+        *(site.tensor(f"{at}.{name}.weight", hidden) for name in ("norm1", "norm2")),
+        *(site.tensor(f"{at}.attn.{name}.weight", width) for name in ("q_norm", "k_norm")),
         site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=True),
         site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
         *site.gated_mlp(hidden, inner, at=f"{at}.mlp", bias=True, role="multimodal"),
     ]
     # the merger is as wide as the language model's MLP
     last = merger(builder, site, vision, builder.text.integer("intermediate_size"))
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("visual", "vision", prefix, blocks, count, hidden, inner, heads)
+    return site.tower("visual", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)

@@ -205,7 +205,7 @@ def _attention(site: Site, at: str, audio: Config) -> list[Module]:
         site.replicated(f"{at}.to_q", inner, wide, "multimodal", quantised=False),
         site.replicated(f"{at}.to_kv", 2 * inner, wide, "multimodal", quantised=False),
         site.replicated(f"{at}.to_out", wide, inner, "multimodal", bias=True, quantised=False),
-        Param(f"{at}.rel_pos_emb.weight", (positions, width), site.b.dtype, "multimodal"),
+        site.tensor(f"{at}.rel_pos_emb.weight", positions, width),
     ]
 
 
@@ -232,7 +232,7 @@ def _projector(builder: Builder, former: Config) -> Tower:
     queries = builder.config.integer("window_size", default=15) // builder.config.integer("downsample_rate", default=5)
     width = builder.text.integer("hidden_size")
     around: list[Module] = [
-        Param("query", (1, queries, hidden), builder.dtype, "multimodal"),
+        site.tensor("query", 1, queries, hidden),
         site.replicated("linear", width, hidden, "multimodal", bias=True, quantised=False),
     ]
     return Tower("projector", "audio", site.prefix, ((1, builder.block(around)), *query_transformer(site, former)))

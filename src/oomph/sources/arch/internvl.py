@@ -64,7 +64,7 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     bias = vision.flag("qkv_bias")
     layer: list[Module] = [site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=bias)]
     if vision.flag("qk_normalization"):
-        layer += [Param(f"{at}.attn.{n}_norm.weight", (hidden,), builder.dtype, "multimodal") for n in "qk"]
+        layer += [site.tensor(f"{at}.attn.{n}_norm.weight", hidden) for n in "qk"]
     layer += [
         site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
@@ -72,9 +72,10 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     ]
     for name in (f"{at}.norm1", f"{at}.norm2"):
         layer += layer_norm(site, name, hidden)[:1] if plain else layer_norm(site, name, hidden)
-    layer += [Param(f"{at}.{name}", (hidden,), builder.dtype, "multimodal") for name in ("ls1", "ls2")]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    return Tower("vision_model", "vision", site.prefix, blocks, count, hidden, inner, heads, "attention")
+    layer += [site.tensor(f"{at}.{name}", hidden) for name in ("ls1", "ls2")]
+    return site.tower(
+        "vision_model", "vision", [(1, first), (count, layer)], count, hidden, inner, heads, alone="attention"
+    )
 
 
 def _projector(builder: Builder, vision: Config, ratio: float) -> Tower:
@@ -86,7 +87,7 @@ def _projector(builder: Builder, vision: Config, ratio: float) -> Tower:
         site.replicated("1", hidden, wide, "multimodal", bias=True, quantised=False),
         site.replicated("3", hidden, hidden, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("mlp1", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("mlp1", "vision", [(1, modules)])
 
 
 # InternVL as Transformers writes it (names ending in -hf), and Intern-S1: the same encoder under other names.
@@ -135,37 +136,31 @@ def _hf_vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     site = builder.site(prefix)
     conv = "embeddings.patch_embeddings.projection"
     first: list[Module] = [
-        Param("embeddings.cls_token", (1, 1, hidden), builder.dtype, "multimodal"),
-        Param("embeddings.position_embeddings", (1, positions, hidden), builder.dtype, "multimodal"),
-        Param(
-            f"{conv}.weight",
-            (hidden, vision.integer("num_channels", default=3), patch, patch),
-            builder.dtype,
-            "multimodal",
-        ),
-        Param(f"{conv}.bias", (hidden,), builder.dtype, "multimodal"),
+        site.tensor("embeddings.cls_token", 1, 1, hidden),
+        site.tensor("embeddings.position_embeddings", 1, positions, hidden),
+        site.tensor(f"{conv}.weight", hidden, vision.integer("num_channels", default=3), patch, patch),
+        site.tensor(f"{conv}.bias", hidden),
     ]
     if vision.flag("use_mask_token"):
-        first.append(Param("embeddings.mask_token", (1, 1, hidden), builder.dtype, "multimodal"))
+        first.append(site.tensor("embeddings.mask_token", 1, 1, hidden))
     at, bias, rms = "encoder.layer.0", vision.flag("attention_bias"), vision.text("norm_type") == "rms_norm"
     layer: list[Module] = [
         site.replicated(f"{at}.attention.{letter}_proj", hidden, hidden, "multimodal", bias=bias, quantised=False)
         for letter in "qkv"
     ]
     if vision.flag("use_qk_norm"):
-        layer += [Param(f"{at}.attention.{q}_norm.weight", (hidden,), builder.dtype, "multimodal") for q in "qk"]
+        layer += [site.tensor(f"{at}.attention.{q}_norm.weight", hidden) for q in "qk"]
     layer += [
         site.replicated(f"{at}.attention.projection_layer", hidden, hidden, "multimodal", bias=True, quantised=False),
         # interns1_vit.py:397 (0.21.0) does not hand the quantisation config on
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True, quantised=False),
         site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True, quantised=False),
-        *(Param(f"{at}.lambda_{n}", (hidden,), builder.dtype, "multimodal") for n in (1, 2)),
+        *(site.tensor(f"{at}.lambda_{n}", hidden) for n in (1, 2)),
     ]
     for name in ("layernorm_before", "layernorm_after"):
         layer += layer_norm(site, f"{at}.{name}", hidden)[: 1 if rms else 2]
     last = [] if vision.flag("use_mean_pooling", default=True) else layer_norm(site, "layernorm", hidden)
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inner, heads)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
 
 def _hf_projector(builder: Builder, prefix: str, vision: Config, ratio: float) -> Tower:

@@ -59,18 +59,22 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     site = builder.site("vision_tower")
     frames = vision.integer("init_pos_emb_time", default=4, low=0)
     first: list[Module] = [
-        Param("patch_embed.proj.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
-        Param("patch_embed.proj.bias", (hidden,), builder.dtype, "multimodal"),
-        Param("patch_embed.pos_emb.weight", (height, width, hidden), builder.dtype, "multimodal"),
+        site.tensor("patch_embed.proj.weight", hidden, 3, patch, patch),
+        site.tensor("patch_embed.proj.bias", hidden),
+        site.tensor("patch_embed.pos_emb.weight", height, width, hidden),
         *(_time_table(builder, frames, hidden) if frames else []),
     ]
     last = layer_norm(site, "encoder.final_layernorm", hidden)
-    blocks = (
-        (1, builder.block(first)),
-        (count, builder.block(_layer(site, hidden, inter, heads))),
-        (1, builder.block(last)),
+    return site.tower(
+        "vision_tower",
+        "vision",
+        [(1, first), (count, _layer(site, hidden, inter, heads)), (1, last)],
+        count,
+        hidden,
+        inter,
+        heads,
+        alone="tower",
     )
-    return Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inter, heads, "tower")
 
 
 def _time_table(builder: Builder, frames: int, hidden: int) -> list[Module]:
@@ -123,7 +127,7 @@ def _projector(
         site.replicated(linears[0], merged, merged, "multimodal", bias=True, quantised=quantised),
         site.replicated(linears[1], text, merged, "multimodal", bias=True, quantised=quantised),
     ]
-    return Tower(name, "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower(name, "vision", [(1, modules)])
 
 
 def _quantised(builder: Builder) -> bool:

@@ -198,8 +198,8 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
     height, width = vision.integer("init_pos_emb_height", default=64), vision.integer("init_pos_emb_width", default=64)
     frames, site, at = vision.integer("init_pos_emb_time", default=4), builder.site("vision_tower"), "encoder.blocks.0"
     first: list[Module] = [
-        Param("patch_embed.proj.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
-        Param("patch_embed.pos_emb.weight", (height, width, hidden), builder.dtype, "multimodal"),
+        site.tensor("patch_embed.proj.weight", hidden, 3, patch, patch),
+        site.tensor("patch_embed.pos_emb.weight", height, width, hidden),
         Param(
             "patch_embed.pos_emb.time_weight",
             (frames, 1, hidden),
@@ -208,18 +208,19 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
             stored=False,
             created_dtype="F32",
         ),
-        Param("encoder.final_layernorm.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor("encoder.final_layernorm.weight", hidden),
     ]
     qkv = [(f"{at}.wqkv", 3 * wide, heads)]
     layer: list[Module] = [
-        *[Param(f"{at}.{n}.weight", (hidden,), builder.dtype, "multimodal") for n in ("norm0", "norm1")],
+        *[site.tensor(f"{at}.{n}.weight", hidden) for n in ("norm0", "norm1")],
         site.column(f"{at}.mlp.fc0", inter, hidden, "multimodal", quantised=False),
         site.row(f"{at}.mlp.fc1", hidden, inter, "multimodal", quantised=False),
         site.linear(f"{at}.wqkv", qkv, hidden, "column", "multimodal", quantised=False),
         site.row(f"{at}.wo", hidden, wide, "multimodal", quantised=False),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    tower = Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inter, heads, "tower")
+    tower = site.tower(
+        "vision_tower", "vision", [(1, first), (count, layer)], count, hidden, inter, heads, alone="tower"
+    )
     text = vision.integer("text_hidden_size", default=builder.text.integer("hidden_size"))
     merged = vision.integer("mm_hidden_size", default=hidden)
     for side in vision.integers("merge_kernel_size") or [2, 2]:
@@ -228,6 +229,6 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
     projector: list[Module] = [
         site.replicated("proj.0", merged, merged, "multimodal", quantised=False),
         site.replicated("proj.2", text, merged, "multimodal", quantised=False),
-        Param("post_norm.weight", (text,), builder.dtype, "multimodal"),
+        site.tensor("post_norm.weight", text),
     ]
-    return tower, Tower("mm_projector", "vision", site.prefix, ((1, builder.block(projector)),))
+    return tower, site.tower("mm_projector", "vision", [(1, projector)])

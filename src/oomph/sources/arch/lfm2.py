@@ -146,7 +146,7 @@ def siglip2(builder: Builder, prefix: str, vision: Config) -> Tower:
     table = (vision.integer("num_patches"), hidden)
     first: list[Module] = [
         site.replicated("embeddings.patch_embedding", hidden, pixels, "multimodal", bias=True, quantised=False),
-        Param("embeddings.position_embedding.weight", table, builder.dtype, "multimodal"),
+        site.tensor("embeddings.position_embedding.weight", *table),
     ]
     layer: list[Module] = [
         *layer_norm(site, f"{at}.layer_norm1", hidden),
@@ -156,9 +156,8 @@ def siglip2(builder: Builder, prefix: str, vision: Config) -> Tower:
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
         site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
     ]
-    last = builder.block(layer_norm(site, "post_layernorm", hidden))
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, last))
-    return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inner, heads)
+    last = layer_norm(site, "post_layernorm", hidden)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
 
 def _projector(builder: Builder, outer: str, vision: Config) -> Tower:
@@ -171,7 +170,7 @@ def _projector(builder: Builder, outer: str, vision: Config) -> Tower:
         site.replicated("linear_1", middle, wide, "multimodal", bias=bias, quantised=False),
         site.replicated("linear_2", out, middle, "multimodal", bias=bias, quantised=False),
     ]
-    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("multi_modal_projector", "vision", [(1, modules)])
 
 
 # Cosmos3 Edge: SigLIP 2, a merger, and a Nemotron-H that has attention and MLP layers only.
@@ -236,4 +235,4 @@ def _cosmos_projector(builder: Builder, config: Config) -> Tower:
         site.column("linear_fc1", inner, wide, "multimodal", bias=True),
         site.row("linear_fc2", out, inner, "multimodal", bias=True),
     ]
-    return Tower("projector", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("projector", "vision", [(1, modules)])

@@ -133,8 +133,8 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     site = builder.site("vision_model")
     first: list[Module] = [
         _plain(site, "patch_embedding.linear", hidden, vision.integer("num_channels") * patch * patch, "column"),
-        Param("class_embedding", (hidden,), builder.dtype, "multimodal"),
-        Param("positional_embedding_vlm", (patches + 1, hidden), builder.dtype, "multimodal"),
+        site.tensor("class_embedding", hidden),
+        site.tensor("positional_embedding_vlm", patches + 1, hidden),
         *layer_norm(site, "layernorm_pre", hidden),
         *layer_norm(site, "layernorm_post", hidden),
         # llama4_vision_rope.py: complex64, a row for each patch and one for the class token
@@ -157,8 +157,7 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         _plain(site, "vision_adapter.mlp.fc1", wide, inner, "column", bias=bias),
         _plain(site, "vision_adapter.mlp.fc2", out, wide, "row", bias=bias),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("vision_model", "vision", site.prefix, blocks, count, hidden, inner, heads)
+    return site.tower("vision_model", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
 
 def _projector(builder: Builder, vision: Config) -> Tower:
@@ -166,7 +165,7 @@ def _projector(builder: Builder, vision: Config) -> Tower:
     linear = _plain(
         site, "linear_1", builder.text.integer("hidden_size"), vision.integer("vision_output_dim"), "column"
     )
-    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block([linear])),))
+    return site.tower("multi_modal_projector", "vision", [(1, [linear])])
 
 
 def _plain(site: Site, name: str, out: int, in_features: int, shard: str, *, bias: bool = False) -> Module:

@@ -111,9 +111,9 @@ def clip(builder: Builder, prefix: str, vision: Config) -> Tower:
     conv = (hidden, vision.integer("num_channels"), patch, patch)
     site = builder.site(prefix)
     first: list[Module] = [
-        Param("embeddings.class_embedding", (hidden,), builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.weight", conv, builder.dtype, "multimodal"),
-        Param("embeddings.position_embedding.weight", (positions, hidden), builder.dtype, "multimodal"),
+        site.tensor("embeddings.class_embedding", hidden),
+        site.tensor("embeddings.patch_embedding.weight", *conv),
+        site.tensor("embeddings.position_embedding.weight", positions, hidden),
         Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
         *layer_norm(site, "pre_layrnorm", hidden),
     ]
@@ -127,8 +127,7 @@ def clip(builder: Builder, prefix: str, vision: Config) -> Tower:
         *layer_norm(site, f"{at}.layer_norm2", hidden),
     ]
     last = layer_norm(site, "post_layernorm", hidden)
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inner, heads)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
 
 def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
@@ -173,7 +172,7 @@ def build_idefics3(builder: Builder) -> Skeleton:
     wide, text = vision.integer("hidden_size") * scale * scale, builder.text.integer("hidden_size")
     site = builder.site("model.connector")
     project = site.replicated("modality_projection.proj", text, wide, "multimodal")
-    connector = Tower("connector", "vision", site.prefix, ((1, builder.block([project])),))
+    connector = site.tower("connector", "vision", [(1, [project])])
     tied = builder.config.flag("tie_word_embeddings", default=builder.text.flag("tie_word_embeddings"))
     return Skeleton(
         decoder_layers(builder, LLAMA, "model.text_model"),
@@ -205,14 +204,14 @@ def build_phi3v(builder: Builder) -> Skeleton:
     first = image.integer("layer_idx", default=-2, low=-_LAYERS)
     tower = up_to(tower, first + _LAYERS + 1 if first < 0 else first + 1, 1)
     modules: list[Module] = [
-        Param("glb_GN", (1, 1, wide), builder.dtype, "multimodal"),
-        Param("sub_GN", (1, 1, 1, wide), builder.dtype, "multimodal"),
+        site.tensor("glb_GN", 1, 1, wide),
+        site.tensor("sub_GN", 1, 1, 1, wide),
         site.replicated("img_projection.0", hidden, wide, "multimodal", bias=True, quantised=False),
         site.replicated("img_projection.2", hidden, hidden, "multimodal", bias=True, quantised=False),
         # the class has a table of its own beside the language model's
         Vocab("embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed", stored=False),
     ]
-    project = Tower("vision_embed_tokens", "vision", site.prefix, ((1, builder.block(modules)),))
+    project = site.tower("vision_embed_tokens", "vision", [(1, modules)])
     tokens = image.integer("num_img_tokens", default=144)
     return Skeleton(
         decoder_layers(builder, STYLE),
@@ -267,14 +266,14 @@ def _aria_projector(builder: Builder, vision: Config, queries: int) -> Tower:
     site = builder.site("multi_modal_projector")
     wide, hidden = vision.integer("hidden_size"), builder.text.integer("hidden_size")
     at = "cross_attn"
-    modules: list[Module] = [Param("query", (queries, wide), builder.dtype, "multimodal")]
+    modules: list[Module] = [site.tensor("query", queries, wide)]
     modules.extend(
         site.replicated(f"{at}.{name}", wide, wide, "multimodal", quantised=False)
         for name in ("q_proj", "k_proj", "v_proj")
     )
     modules += [
-        Param(f"{at}.multihead_attn.in_proj_weight", (3 * wide, wide), builder.dtype, "multimodal"),
-        Param(f"{at}.multihead_attn.in_proj_bias", (3 * wide,), builder.dtype, "multimodal"),
+        site.tensor(f"{at}.multihead_attn.in_proj_weight", 3 * wide, wide),
+        site.tensor(f"{at}.multihead_attn.in_proj_bias", 3 * wide),
         site.replicated(f"{at}.multihead_attn.out_proj", wide, wide, "multimodal", bias=True, quantised=False),
         site.replicated(f"{at}.linear", wide, wide, "multimodal", bias=True, quantised=False),
         *layer_norm(site, f"{at}.layer_norm", wide),
@@ -283,4 +282,4 @@ def _aria_projector(builder: Builder, vision: Config, queries: int) -> Tower:
         site.column("feed_forward.linear_in", hidden, wide, "multimodal", quantised=False),
         site.row("feed_forward.linear_out", hidden, hidden, "multimodal", quantised=False),
     ]
-    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("multi_modal_projector", "vision", [(1, modules)])

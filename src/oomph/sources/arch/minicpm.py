@@ -85,18 +85,15 @@ def build_vision(builder: Builder) -> Skeleton:
 def _resampler(builder: Builder, hidden: int, vision: int, queries: int) -> Tower:
     site = builder.site("resampler")
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     modules: list[Module] = [
-        param("query", queries, hidden),
+        site.tensor("query", queries, hidden),
         site.replicated("kv_proj", hidden, vision, "multimodal"),
-        param("attn.in_proj_weight", 3 * hidden, hidden),
-        param("attn.in_proj_bias", 3 * hidden),
-        param("attn.out_proj.weight", hidden, hidden),
-        param("attn.out_proj.bias", hidden),
-        *(param(f"{norm}.{n}", hidden) for norm in ("ln_q", "ln_kv", "ln_post") for n in ("weight", "bias")),
-        param("proj", hidden, hidden),
+        site.tensor("attn.in_proj_weight", 3 * hidden, hidden),
+        site.tensor("attn.in_proj_bias", 3 * hidden),
+        site.tensor("attn.out_proj.weight", hidden, hidden),
+        site.tensor("attn.out_proj.bias", hidden),
+        *(site.tensor(f"{norm}.{n}", hidden) for norm in ("ln_q", "ln_kv", "ln_post") for n in ("weight", "bias")),
+        site.tensor("proj", hidden, hidden),
         Param("pos_embed", (_SIDE, _SIDE, hidden), builder.dtype, "multimodal", stored=False),
     ]
     return Tower("resampler", "vision", "resampler", ((1, builder.block(modules)),))
@@ -138,7 +135,7 @@ def _inner_merger(builder: Builder, vision: Config) -> Tower:
         site.replicated("linear_1", 4 * inner, 4 * hidden, "multimodal", bias=True, quantised=False),
         site.replicated("linear_2", hidden, 4 * inner, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("vit_merger", "vision", site.prefix, ((1, builder.block(modules)),), num_heads=heads)
+    return site.tower("vit_merger", "vision", [(1, modules)], num_heads=heads)
 
 
 def _mergers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
@@ -150,4 +147,4 @@ def _mergers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
         site.replicated("mlp.0.linear_1", wide, wide, "multimodal", bias=True, quantised=False),
         site.replicated("mlp.0.linear_2", out, wide, "multimodal", bias=True, quantised=False),
     ]
-    return (Tower("merger", "vision", site.prefix, ((1, builder.block(modules)),)),)
+    return (site.tower("merger", "vision", [(1, modules)]),)

@@ -261,7 +261,7 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
     patch = vision.integer("patch_size", default=14)
     site = builder.site("vision_tower.vision_model")
     first: list[Module] = [
-        Param("embeddings.patch_embedding.weight", (hidden, 3, 2, patch, patch), builder.dtype, "multimodal"),
+        site.tensor("embeddings.patch_embedding.weight", hidden, 3, 2, patch, patch),
         *layer_norm(site, "pre_layrnorm", hidden),
         *[
             Param(f"inv_freq_{n}", (hidden // heads // 6,), "F32", "multimodal", stored=False, created_dtype="F32")
@@ -277,8 +277,7 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
         site.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True),
         site.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    tower = Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inter, heads)
+    tower = site.tower("vision_tower", "vision", [(1, first), (count, layer)], count, hidden, inter, heads)
     text = builder.text.integer("hidden_size")
     wide = builder.config.integer("projector_hidden_size", default=text)
     pairs = (("multi_modal_projector", hidden), ("patch_merge_mlp", 4 * text))

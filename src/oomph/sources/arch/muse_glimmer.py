@@ -3,7 +3,7 @@
 vLLM: models/muse_glimmer.py (0.32.0).
 """
 
-from oomph.ir import Attention, Modality, Module, Param, Tower
+from oomph.ir import Attention, Modality, Module, Tower
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root, layer_kinds
 from oomph.sources.arch.siglip import layer_norm
@@ -73,8 +73,8 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     patch = vision.integer("patch_temporal") * 3 * vision.integer("patch_size") ** 2
     places = vision.integer("pos_emb_height") * vision.integer("pos_emb_width")
     first: list[Module] = [
-        Param("patch_embedder.patch_embedding.weight", (hidden, patch), builder.dtype, "multimodal"),
-        Param("patch_embedder.position_embedding_table.weight", (places, hidden), builder.dtype, "multimodal"),
+        site.tensor("patch_embedder.patch_embedding.weight", hidden, patch),
+        site.tensor("patch_embedder.position_embedding_table.weight", places, hidden),
         *layer_norm(site, "ln_pre", hidden),
     ]
     at = "layers.0"
@@ -88,8 +88,9 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         site.replicated(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True, quantised=False),
     ]
     last = layer_norm(site, "ln_post", hidden)
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inner, heads, "tower")
+    return site.tower(
+        "vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads, alone="tower"
+    )
 
 
 def _projector(builder: Builder, vision: Config) -> Tower:
@@ -102,4 +103,4 @@ def _projector(builder: Builder, vision: Config) -> Tower:
         site.replicated("vision_adapter.fc2", wide, wide, "multimodal", quantised=False),
         site.replicated("vision_projection", builder.text.integer("hidden_size"), wide, "multimodal", quantised=False),
     ]
-    return Tower("vision_adapter", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("vision_adapter", "vision", [(1, modules)])

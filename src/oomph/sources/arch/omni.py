@@ -5,8 +5,8 @@ vLLM: models/qwen3_omni_moe_thinker.py.
 Behind it: Qwen3-ASR, Qwen2.5-Omni.
 """
 
-from oomph.ir import Block, Modality, Module, Param, Tower
-from oomph.sources.arch.base import Builder, Skeleton
+from oomph.ir import Modality, Module, Param, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside
 from oomph.sources.arch.llama import QWEN2, QWEN3
 from oomph.sources.arch.moe import QWEN3_MOE, qwen_moe_mlp
@@ -84,23 +84,22 @@ def audio_encoder(builder: Builder, prefix: str, audio: Config) -> Tower:
         site.replicated("proj1", dim, dim, "multimodal", bias=True, quantised=False),
         site.replicated("proj2", audio.integer("output_dim"), dim, "multimodal", bias=True, quantised=False),
     ]
-    blocks = ((1, _front(builder, audio, dim)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("audio_tower", "audio", site.prefix, blocks, count, dim, inner, heads)
+    return site.tower(
+        "audio_tower", "audio", [(1, _front(site, audio, dim)), (count, layer), (1, last)], count, dim, inner, heads
+    )
 
 
-def _front(builder: Builder, audio: Config, dim: int) -> Block:
+def _front(site: Site, audio: Config, dim: int) -> list[Module]:
     """Positions as a float32 buffer; three convolutions that halve the spectrogram each."""
     wide, bins = audio.integer("downsample_hidden_size"), audio.integer("num_mel_bins")
     positions = (audio.integer("max_source_positions"), dim)
-    table = Param("positional_embedding", positions, "F32", "multimodal", stored=False, created_dtype="F32")
-    modules: list[Module] = [table]
-    for i in (1, 2, 3):
-        modules += [
-            Param(f"conv2d{i}.weight", (wide, 1 if i == 1 else wide, 3, 3), builder.dtype, "multimodal"),
-            Param(f"conv2d{i}.bias", (wide,), builder.dtype, "multimodal"),
-        ]
-        bins = (bins + 1) // 2
-    return builder.block([*modules, Param("conv_out.weight", (dim, wide * bins), builder.dtype, "multimodal")])
+    return [
+        Param("positional_embedding", positions, "F32", "multimodal", stored=False, created_dtype="F32"),
+        *site.convolution("conv2d1", wide, 1, 3, 3),
+        *site.convolution("conv2d2", wide, wide, 3, 3),
+        *site.convolution("conv2d3", wide, wide, 3, 3),
+        site.tensor("conv_out.weight", dim, wide * -(-bins // 8)),
+    ]
 
 
 # Qwen3-ASR: Qwen3-Omni's audio encoder and a Qwen3. vLLM: models/qwen3_asr.py (0.32.0).
@@ -151,17 +150,14 @@ def _audio(builder: Builder, audio: Config) -> Tower:
     heads, count = audio.integer("encoder_attention_heads"), audio.integer("encoder_layers", high=10_000)
     site, at = builder.site("thinker.audio_tower"), "layers.0"
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     positions = (audio.integer("max_source_positions"), dim)
     first: list[Module] = [
-        param("conv1.weight", dim, audio.integer("num_mel_bins"), 3),
-        param("conv1.bias", dim),
-        param("conv2.weight", dim, dim, 3),
-        param("conv2.bias", dim),
+        site.tensor("conv1.weight", dim, audio.integer("num_mel_bins"), 3),
+        site.tensor("conv1.bias", dim),
+        site.tensor("conv2.weight", dim, dim, 3),
+        site.tensor("conv2.bias", dim),
         Param("positional_embedding", positions, "F32", "multimodal", stored=False, created_dtype="F32"),
-        param("audio_bos_eos_token.weight", 2, out),
+        site.tensor("audio_bos_eos_token.weight", 2, out),
     ]
     layer: list[Module] = [
         *(
@@ -177,5 +173,4 @@ def _audio(builder: Builder, audio: Config) -> Tower:
         *layer_norm(site, "ln_post", dim),
         site.replicated("proj", out, dim, "multimodal", bias=True, quantised=False),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("audio_tower", "audio", site.prefix, blocks, count, dim, inner, heads)
+    return site.tower("audio_tower", "audio", [(1, first), (count, layer), (1, last)], count, dim, inner, heads)

@@ -40,4 +40,4 @@ def _projector(builder: Builder, width: int) -> Tower:
             "linear_2", builder.text.integer("hidden_size"), wide, "multimodal", bias=True, quantised=False
         ),
     ]
-    return Tower("mlp_AR", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("mlp_AR", "vision", [(1, modules)])

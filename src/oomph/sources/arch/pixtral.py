@@ -50,17 +50,17 @@ def pixtral(builder: Builder, prefix: str, vision: Config) -> Tower:
     site = builder.site(prefix)
     at = "transformer.layers.0"
     layer: list[Module] = [
-        Param(f"{at}.attention_norm.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor(f"{at}.attention_norm.weight", hidden),
         site.qkv(hidden, heads, heads, hidden // heads, at=f"{at}.attention", role="multimodal"),
         site.row(f"{at}.attention.o_proj", hidden, hidden, "multimodal"),
         *site.gated_mlp(hidden, inner, at=f"{at}.feed_forward", role="multimodal"),
-        Param(f"{at}.ffn_norm.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor(f"{at}.ffn_norm.weight", hidden),
     ]
     side = vision.integer("image_size") // patch
     dim = vision.integer("head_dim", default=hidden // heads)
     first: list[Module] = [
-        Param("patch_conv.weight", (hidden, vision.integer("num_channels"), patch, patch), builder.dtype, "multimodal"),
-        Param("ln_pre.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor("patch_conv.weight", hidden, vision.integer("num_channels"), patch, patch),
+        site.tensor("ln_pre.weight", hidden),
     ]
     rows = (side * side, dim)
     tables = [
@@ -92,7 +92,7 @@ def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
     bias = builder.config.flag("multimodal_projector_bias")
     site = builder.site(prefix)
     modules: list[Module] = [
-        Param("norm.weight", (vision,), builder.dtype, "multimodal"),
+        site.tensor("norm.weight", vision),
         site.replicated("patch_merger.merging_layer", vision, vision * merge * merge, "multimodal", quantised=False),
         site.column("linear_1", hidden, vision, "multimodal", bias=bias),
         site.row("linear_2", hidden, hidden, "multimodal", bias=bias),
@@ -126,8 +126,8 @@ def _tower(builder: Builder, vision: Config) -> Tower:
     patch, count = vision.integer("patch_size"), vision.integer("num_hidden_layers", high=10_000)
     site, at = builder.site("vision_encoder"), "transformer.layers.0"
     first: list[Module] = [
-        Param("patch_conv.weight", (hidden, vision.integer("num_channels"), patch, patch), builder.dtype, "multimodal"),
-        Param("ln_pre.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor("patch_conv.weight", hidden, vision.integer("num_channels"), patch, patch),
+        site.tensor("ln_pre.weight", hidden),
     ]
     query, k, value = (f"{at}.attention.{name}" for name in ("wq", "wk", "wv"))
     qkv = [(name, hidden, heads) for name in (query, k, value)]
@@ -145,11 +145,10 @@ def _tower(builder: Builder, vision: Config) -> Tower:
             quantised=False,
         ),
         site.row(f"{ffn}.w2", hidden, inner, "multimodal", quantised=False),
-        Param(f"{at}.attention_norm.weight", (hidden,), builder.dtype, "multimodal"),
-        Param(f"{at}.ffn_norm.weight", (hidden,), builder.dtype, "multimodal"),
+        site.tensor(f"{at}.attention_norm.weight", hidden),
+        site.tensor(f"{at}.ffn_norm.weight", hidden),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    return Tower("vision_encoder", "vision", site.prefix, blocks, count, hidden, inner, heads)
+    return site.tower("vision_encoder", "vision", [(1, first), (count, layer)], count, hidden, inner, heads)
 
 
 def _adapter(builder: Builder, config: Config, merge: int) -> Tower:
@@ -164,8 +163,8 @@ def _adapter(builder: Builder, config: Config, merge: int) -> Tower:
         site.replicated("w_out", hidden, hidden, "multimodal", bias=bias, quantised=False),
     ]
     if config.flag("add_pre_mm_projector_layer_norm"):
-        modules.append(Param("pre_mm_projector_norm.weight", (vision,), builder.dtype, "multimodal"))
+        modules.append(site.tensor("pre_mm_projector_norm.weight", vision))
     if config.text("mm_projector_id") == "patch_merge":
         wide = vision * merge * merge
         modules.append(site.replicated("patch_merger.merging_layer", vision, wide, "multimodal", quantised=False))
-    return Tower("vision_language_adapter", "vision", site.prefix, ((1, builder.block(modules)),))
+    return site.tower("vision_language_adapter", "vision", [(1, modules)])

@@ -43,15 +43,12 @@ def whisper_encoder(builder: Builder, audio: Config) -> Tower:
     )
     count, site = audio.integer("encoder_layers", high=10_000), builder.site("audio_tower")
 
-    def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, builder.dtype, "multimodal")
-
     first: list[Module] = [
-        param("conv1.weight", dim, audio.integer("num_mel_bins"), 3),
-        param("conv1.bias", dim),
-        param("conv2.weight", dim, dim, 3),
-        param("conv2.bias", dim),
-        param("embed_positions.weight", audio.integer("max_source_positions"), dim),
+        site.tensor("conv1.weight", dim, audio.integer("num_mel_bins"), 3),
+        site.tensor("conv1.bias", dim),
+        site.tensor("conv2.weight", dim, dim, 3),
+        site.tensor("conv2.bias", dim),
+        site.tensor("embed_positions.weight", audio.integer("max_source_positions"), dim),
     ]
     at = "layers.0"
     layer: list[Module] = [
@@ -64,19 +61,22 @@ def whisper_encoder(builder: Builder, audio: Config) -> Tower:
         site.replicated(f"{at}.fc2", dim, inner, "multimodal", bias=True, quantised=False),
         *layer_norm(site, f"{at}.final_layer_norm", dim),
     ]
-    blocks = (
-        (1, builder.block(first)),
-        (count, builder.block(layer)),
-        (1, builder.block(layer_norm(site, "layer_norm", dim))),
+    return site.tower(
+        "audio_tower",
+        "audio",
+        [(1, first), (count, layer), (1, layer_norm(site, "layer_norm", dim))],
+        count,
+        dim,
+        inner,
+        heads,
     )
-    return Tower("audio_tower", "audio", site.prefix, blocks, count, dim, inner, heads)
 
 
 def _projector(builder: Builder, audio: Config) -> Tower:
     site = builder.site("multi_modal_projector")
     wide = builder.text.integer("hidden_size")
     linear = site.replicated("linear", wide, audio.integer("d_model"), "multimodal", bias=True, quantised=False)
-    return Tower("multi_modal_projector", "audio", site.prefix, ((1, builder.block([linear])),))
+    return site.tower("multi_modal_projector", "audio", [(1, [linear])])
 
 
 # Audio Flamingo 3: Qwen2-Audio's encoder, two linear layers, and a Qwen2. vLLM: models/audioflamingo3.py.
@@ -113,7 +113,7 @@ def _flamingo_projector(builder: Builder, dim: int) -> Tower:
         site.replicated("linear_1", wide, dim, "multimodal", bias=bias, quantised=False),
         site.replicated("linear_2", wide, wide, "multimodal", bias=bias, quantised=False),
     ]
-    return Tower("multi_modal_projector", "audio", site.prefix, ((1, builder.block(linears)),))
+    return site.tower("multi_modal_projector", "audio", [(1, linears)])
 
 
 # GLM-ASR: an encoder with rotary positions, two linear layers, and a Llama. vLLM: models/glmasr.py (0.32.0).
@@ -143,10 +143,10 @@ def _encoder(builder: Builder, audio: Config) -> Tower:
     count, site, at = audio.integer("num_hidden_layers", high=10_000), builder.site("audio_tower"), "layers.0"
     sounds = audio.integer("num_mel_bins")
     first: list[Module] = [
-        Param("conv1.weight", (dim, sounds, 3), builder.dtype, "multimodal"),
-        Param("conv1.bias", (dim,), builder.dtype, "multimodal"),
-        Param("conv2.weight", (dim, dim, 3), builder.dtype, "multimodal"),
-        Param("conv2.bias", (dim,), builder.dtype, "multimodal"),
+        site.tensor("conv1.weight", dim, sounds, 3),
+        site.tensor("conv1.bias", dim),
+        site.tensor("conv2.weight", dim, dim, 3),
+        site.tensor("conv2.bias", dim),
     ]
     layer: list[Module] = [
         site.qkv(dim, heads, kv, dim // heads, at=f"{at}.self_attn", bias=True, role="multimodal"),
@@ -158,12 +158,15 @@ def _encoder(builder: Builder, audio: Config) -> Tower:
     ]
     # GlmAsrEncoderRotaryEmbedding.inv_freq: half of each head is turned
     turned = Param("rotary_emb.inv_freq", (dim // heads // 4,), "F32", "multimodal", stored=False, created_dtype="F32")
-    blocks = (
-        (1, builder.block(first)),
-        (count, builder.block(layer)),
-        (1, builder.block([*layer_norm(site, "norm", dim), turned])),
+    return site.tower(
+        "audio_tower",
+        "audio",
+        [(1, first), (count, layer), (1, [*layer_norm(site, "norm", dim), turned])],
+        count,
+        dim,
+        inner,
+        heads,
     )
-    return Tower("audio_tower", "audio", site.prefix, blocks, count, dim, inner, heads)
 
 
 def _glmasr_projector(builder: Builder, audio: Config) -> Tower:
@@ -172,4 +175,4 @@ def _glmasr_projector(builder: Builder, audio: Config) -> Tower:
         site.column("linear_1", 2 * wide, audio.integer("intermediate_size"), "multimodal", bias=True),
         site.row("linear_2", wide, 2 * wide, "multimodal", bias=True),
     ]
-    return Tower("multi_modal_projector", "audio", site.prefix, ((1, builder.block(linears)),))
+    return site.tower("multi_modal_projector", "audio", [(1, linears)])

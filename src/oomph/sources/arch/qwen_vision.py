@@ -91,7 +91,7 @@ def qwen3_vision(
     site = builder.site(prefix)
     first: list[Module] = [
         *_patches(builder, vision, dim, bias=True),
-        Param("pos_embed.weight", (vision.integer("num_position_embeddings"), dim), builder.dtype, "multimodal"),
+        site.tensor("pos_embed.weight", vision.integer("num_position_embeddings"), dim),
         *layer_norm(site, f"merger.{names.norm}", dim),
         *_merger_3(site, "merger", wide, out, names),
     ]
@@ -169,7 +169,7 @@ def _merger_3(site: Site, at: str, wide: int, out: int, names: MergerNames) -> l
 
 
 def _rms(site: Site, name: str, dim: int) -> Param:
-    return Param(f"{name}.weight", (dim,), site.b.dtype, "multimodal")
+    return site.tensor(f"{name}.weight", dim)
 
 
 def _tower(

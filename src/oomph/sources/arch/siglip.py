@@ -40,9 +40,9 @@ def siglip(builder: Builder, prefix: str, vision: Config, *, idefics: bool = Fal
     conv = (hidden, vision.integer("num_channels"), patch, patch)
     positions = patches(vision)
     first: list[Module] = [
-        Param("embeddings.patch_embedding.weight", conv, builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.bias", (hidden,), builder.dtype, "multimodal"),
-        Param("embeddings.position_embedding.weight", (positions, hidden), builder.dtype, "multimodal"),
+        site.tensor("embeddings.patch_embedding.weight", *conv),
+        site.tensor("embeddings.patch_embedding.bias", hidden),
+        site.tensor("embeddings.position_embedding.weight", positions, hidden),
     ]
     if not idefics:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
         shape = (1, positions)
@@ -80,4 +80,4 @@ def _layer(site: Site, hidden: int, inter: int, heads: int, any_width: bool) -> 
 
 
 def layer_norm(site: Site, name: str, dim: int) -> list[Module]:
-    return [Param(f"{name}.{part}", (dim,), site.b.dtype, "multimodal") for part in ("weight", "bias")]
+    return [site.tensor(f"{name}.{part}", dim) for part in ("weight", "bias")]

@@ -284,7 +284,7 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     side = vision.integer("image_size") // patch
     site = builder.site("vision_model")
     first: list[Module] = [
-        Param("conv1.weight", (width, 3, patch, patch), builder.dtype, "multimodal"),
+        site.tensor("conv1.weight", width, 3, patch, patch),
         *layer_norm(site, "ln_pre", width),
     ]
     at = "transformer.resblocks.0"
@@ -295,8 +295,8 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         # step_vl.py: every layer registers its own table of frequencies
         Param(f"{at}.attn.rope.freqs_cache", (side * side, width // heads), "F32", "multimodal", stored=False,
               created_dtype="F32"),
-        Param(f"{at}.ls_1.gamma", (width,), builder.dtype, "multimodal"),
-        Param(f"{at}.ls_2.gamma", (width,), builder.dtype, "multimodal"),
+        site.tensor(f"{at}.ls_1.gamma", width),
+        site.tensor(f"{at}.ls_2.gamma", width),
         *layer_norm(site, f"{at}.ln_1", width),
         *layer_norm(site, f"{at}.ln_2", width),
         site.column(f"{at}.mlp.c_fc", inner, width, "multimodal", bias=True),
@@ -305,12 +305,11 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     last: list[Module] = []
     for n, name in ((1, "vit_downsampler1"), (2, "vit_downsampler2")):
         last += [
-            Param(f"{name}.weight", (2 * n * width, n * width, 3, 3), builder.dtype, "multimodal"),
-            Param(f"{name}.bias", (2 * n * width,), builder.dtype, "multimodal"),
+            site.tensor(f"{name}.weight", 2 * n * width, n * width, 3, 3),
+            site.tensor(f"{name}.bias", 2 * n * width),
         ]
-    last.append(Param("positional_embedding", (side * side, width), builder.dtype, "multimodal"))
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("vision_model", "vision", site.prefix, blocks, count, width, inner, heads)
+    last.append(site.tensor("positional_embedding", side * side, width))
+    return site.tower("vision_model", "vision", [(1, first), (count, layer), (1, last)], count, width, inner, heads)
 
 
 def _projector(builder: Builder, text: Config, vision: Config) -> Tower:

@@ -76,11 +76,18 @@ def whisper_encoder(
     first: list[Module] = [
         *_conv(builder, "conv1", width, mels),
         *_conv(builder, "conv2", width, width),
-        Param("embed_positions.weight", (positions, width), builder.dtype, "multimodal"),
+        site.tensor("embed_positions.weight", positions, width),
         *norm(site, "layer_norm", width, True),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(_layer(site, width, heads, inter, False, "layers.0."))))
-    return Tower(prefix.rpartition(".")[2], "audio", prefix, blocks, count, width, inter, heads)
+    return site.tower(
+        prefix.rpartition(".")[2],
+        "audio",
+        [(1, first), (count, _layer(site, width, heads, inter, False, "layers.0."))],
+        count,
+        width,
+        inter,
+        heads,
+    )
 
 
 def _conv(builder: Builder, name: str, out: int, inputs: int) -> list[Module]:
@@ -149,7 +156,7 @@ def build_voxtral(builder: Builder) -> Skeleton:
         site.replicated("linear_1", text, _FRAMES * width, "multimodal", quantised=False),
         site.replicated("linear_2", text, text, "multimodal", quantised=False),
     ]
-    projector = Tower("multi_modal_projector", "audio", site.prefix, ((1, builder.block(adapter)),))
+    projector = site.tower("multi_modal_projector", "audio", [(1, adapter)])
     # voxtral.py:114 (0.21.0): audio may be as long as the context
     length = builder.text.integer("max_position_embeddings", default=32768)
     return Skeleton(

@@ -25,9 +25,7 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed:
-        return None
-    if not case.unified or case.stage not in ("startup_free_memory", "kv_check", "weights_load"):
+    if not case.failed or not case.unified or case.stage not in ("startup_free_memory", "kv_check", "weights_load"):
         return None
     if case.has("kv_need"):
         return None

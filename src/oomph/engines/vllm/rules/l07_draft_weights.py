@@ -20,9 +20,7 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load":
-        return None
-    if not case.memory:
+    if not case.failed or case.stage != "weights_load" or not case.memory:
         return None
     inside = case.in_traceback("speculator", "load_draft_model", "/eagle", "drafter", "draft_model")
     if not inside and not (case.before("draft_load") and case.oom is not None):

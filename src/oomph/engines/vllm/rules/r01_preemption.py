@@ -25,9 +25,7 @@ def match(case: Case) -> Candidate | None:
     usage = max((float(observation.values["usage"]) for observation in stats), default=0.0)
     preempted = max((int(observation.values.get("preemptions", 0)) for observation in stats), default=0)
     waiting = max((int(observation.values["waiting"]) for observation in stats), default=0)
-    if not case.has("preempted") and not (preempted and usage > 80) and not (usage >= 97 and waiting):
-        return None
-    if case.failed:
+    if (not case.has("preempted") and not (preempted and usage > 80) and not (usage >= 97 and waiting)) or case.failed:
         return None
     text = f"The KV cache was full ({usage:g} %)" if stats else "The KV cache was full"
     text += f", {waiting} requests waited" if waiting else ""
