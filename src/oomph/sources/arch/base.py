@@ -80,8 +80,19 @@ class Builder:
     def architecture(self) -> str:
         return next((a for a in self.config.items("architectures") if isinstance(a, str)), "")
 
-    def site(self, prefix: str) -> "Site":
-        return Site(self, prefix)
+    def site(self, prefix: str, index: int = -1) -> "Site":
+        return Site(self, prefix, index)
+
+    def sites(self, prefix: str, count: int | None = None) -> "list[Site]":
+        """The places of the layers below a prefix; `count`: as many as the config has, unless it is given."""
+        many = self.text.integer("num_hidden_layers", high=10_000) if count is None else count
+        return [Site(self, f"{prefix}.{index}", index) for index in range(many)]
+
+    def language_root(self, *candidates: str) -> tuple[str, str, str]:
+        """The prefix of the language model inside a larger one, of what stands beside it, and the name of its head:
+        transformers 4.52 and later write everything but the head below "model"."""
+        prefix = self.root(*candidates)
+        return (prefix, "model.", "lm_head") if prefix.startswith("model.") else (prefix, "", "language_model.lm_head")
 
     def block(self, modules: Sequence[Module]) -> Block:
         """Equal blocks become one object."""
@@ -177,9 +188,13 @@ class Builder:
 class Site:
     """One place in the network: a prefix, and modules made under it. Names are relative to the prefix."""
 
-    def __init__(self, builder: Builder, prefix: str) -> None:
+    def __init__(self, builder: Builder, prefix: str, index: int = -1) -> None:
         self.b = builder
         self.prefix = prefix
+        self.index = index  # of the layer that stands here; -1 = there is none
+
+    def layer(self, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
+        return Layer(self.index, self.prefix, tuple(mixers), self.b.block(modules))
 
     def is_quantised_as(self, block: Block) -> bool:
         """Whether what stands here has the schemes of the block of another layer, whose names differ in its number."""

@@ -40,18 +40,20 @@ def _bigcode(builder: Builder) -> Skeleton:
     kv = 1 if text.flag("multi_query", default=True) else heads
     inner, rows = text.integer("n_inner", default=4 * hidden), text.integer("vocab_size")
     attention = Attention("full", heads, kv, hidden // heads, hidden // heads)
-    layers = []
-    for i in range(text.integer("n_layer", high=10_000)):
-        site = builder.site(f"transformer.h.{i}")
-        modules: list[Module] = [
-            *norm(site, "ln_1", hidden, True),
-            _qkv(site, "attn.c_attn", hidden, heads, kv, True),
-            site.row("attn.c_proj", hidden, hidden, "attention", bias=True),
-            *norm(site, "ln_2", hidden, True),
-            *_either(site.column("mlp.c_fc", inner, hidden, "mlp", bias=True)),
-            *_either(site.row("mlp.c_proj", hidden, inner, "mlp", bias=True)),
-        ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                *norm(site, "ln_1", hidden, True),
+                _qkv(site, "attn.c_attn", hidden, heads, kv, True),
+                site.row("attn.c_proj", hidden, hidden, "attention", bias=True),
+                *norm(site, "ln_2", hidden, True),
+                *_either(site.column("mlp.c_fc", inner, hidden, "mlp", bias=True)),
+                *_either(site.row("mlp.c_proj", hidden, inner, "mlp", bias=True)),
+            ],
+        )
+        for site in builder.sites("transformer.h", text.integer("n_layer", high=10_000))
+    )
     positions, mask = text.integer("n_positions"), "transformer.bias"
     root = builder.block(
         [
@@ -66,7 +68,7 @@ def _bigcode(builder: Builder) -> Skeleton:
             _head(builder, rows, hidden),
         ]
     )
-    return Skeleton(tuple(layers), root, max_position=text.integer("n_positions"))
+    return Skeleton(layers, root, max_position=text.integer("n_positions"))
 
 
 _BORROWED = "GPTBigCodeForCausalLM by transformers"
@@ -91,19 +93,21 @@ def _mpt(builder: Builder) -> Skeleton:
     kv, own = _mpt_heads(text, heads)
     inner, rows = text.integer("expansion_ratio") * hidden, text.integer("vocab_size")
     attention = Attention("full", heads, kv, hidden // heads, hidden // heads)
-    layers = []
-    for i in range(text.integer("n_layers", high=10_000)):
-        site = builder.site(f"transformer.blocks.{i}")
-        modules: list[Module] = [
-            *norm(site, "norm_1", hidden, bias),
-            _qkv(site, "attn.Wqkv", hidden, heads, kv, bias),
-            *(norm(site, "attn.q_ln", hidden, bias) + norm(site, "attn.k_ln", hidden, bias) if own else []),
-            site.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
-            *norm(site, "norm_2", hidden, bias),
-            site.column("ffn.up_proj", inner, hidden, "mlp", bias=bias),
-            site.row("ffn.down_proj", hidden, inner, "mlp", bias=bias),
-        ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                *norm(site, "norm_1", hidden, bias),
+                _qkv(site, "attn.Wqkv", hidden, heads, kv, bias),
+                *(norm(site, "attn.q_ln", hidden, bias) + norm(site, "attn.k_ln", hidden, bias) if own else []),
+                site.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
+                *norm(site, "norm_2", hidden, bias),
+                site.column("ffn.up_proj", inner, hidden, "mlp", bias=bias),
+                site.row("ffn.down_proj", hidden, inner, "mlp", bias=bias),
+            ],
+        )
+        for site in builder.sites("transformer.blocks", text.integer("n_layers", high=10_000))
+    )
     parts = ("weight", "bias")[: 1 + bias]
     root = builder.block(
         [
@@ -112,7 +116,7 @@ def _mpt(builder: Builder) -> Skeleton:
             _head(builder, rows, hidden),
         ]
     )
-    return Skeleton(tuple(layers), root, max_position=text.integer("max_seq_len"))
+    return Skeleton(layers, root, max_position=text.integer("max_seq_len"))
 
 
 def _mpt_heads(text: Config, heads: int) -> tuple[int, bool]:

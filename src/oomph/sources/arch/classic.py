@@ -216,19 +216,21 @@ def opt(builder: Builder, prefix: str = "") -> tuple[tuple[Layer, ...], Block]:
     hidden, heads, inner = text.integer("hidden_size"), text.integer("num_attention_heads"), text.integer("ffn_dim")
     bias = text.flag("enable_bias", default=True)
     attention = Attention("full", heads, heads, hidden // heads, hidden // heads)
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"{prefix}model.decoder.layers.{i}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, heads, hidden // heads, bias=bias),
-            site.row("self_attn.out_proj", hidden, hidden, "attention", bias=bias),
-            *norm(site, "self_attn_layer_norm", hidden, True),
-            site.column("fc1", inner, hidden, "mlp", bias=bias),
-            site.row("fc2", hidden, inner, "mlp", bias=bias),
-            *norm(site, "final_layer_norm", hidden, True),
-        ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
-    return tuple(layers), _opt_root(builder, hidden, prefix)
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.qkv(hidden, heads, heads, hidden // heads, bias=bias),
+                site.row("self_attn.out_proj", hidden, hidden, "attention", bias=bias),
+                *norm(site, "self_attn_layer_norm", hidden, True),
+                site.column("fc1", inner, hidden, "mlp", bias=bias),
+                site.row("fc2", hidden, inner, "mlp", bias=bias),
+                *norm(site, "final_layer_norm", hidden, True),
+            ],
+        )
+        for site in builder.sites(f"{prefix}model.decoder.layers")
+    )
+    return layers, _opt_root(builder, hidden, prefix)
 
 
 def _opt_root(builder: Builder, hidden: int, prefix: str) -> Block:

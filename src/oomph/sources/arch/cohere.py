@@ -3,9 +3,9 @@
 Behind it: Command A Vision.
 """
 
-from oomph.ir import Attention, Modality, Module, Routing, Tower
+from oomph.ir import Modality, Module, Routing, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
-from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside
+from oomph.sources.arch.decoder import Style, attention, decoder_root, layer_kinds, tied_outside
 from oomph.sources.arch.siglip import siglip
 from oomph.sources.arch.text import text_model
 from oomph.sources.config import Config
@@ -25,20 +25,21 @@ def build(builder: Builder) -> Skeleton:
     hidden = text.integer("hidden_size")
     heads, kv, width = heads_of(text)
     rope = rope_of(text, width, positions=text.integer("model_max_length", default=0, low=0))
-    layers = []
-    for index, kind in enumerate(layer_kinds(text, STYLE)):
-        # cohere2_moe.py:200: one token more than the config says
-        window = text.integer("sliding_window") + 1 if kind == "sliding_attention" else 0
-        attention = Attention("sliding_window" if window else "full", heads, kv, width, width, window=window, rope=rope)
-        site = builder.site(f"model.layers.{index}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, width),
-            site.row("self_attn.o_proj", hidden, heads * width, "attention"),
-            *_mlp(site, index),
-            site.norm("input_layernorm", hidden),
-        ]
-        layers.append(builder.layer(index, site.prefix, [attention], modules))
-    return Skeleton(tuple(layers), decoder_root(builder, STYLE))
+    # cohere2_moe.py:200: one token more than the config says
+    window = text.integer("sliding_window") + 1
+    layers = tuple(
+        site.layer(
+            [attention(text, window if kind == "sliding_attention" else 0, rope)],
+            [
+                site.qkv(hidden, heads, kv, width),
+                site.row("self_attn.o_proj", hidden, heads * width, "attention"),
+                *_mlp(site, site.index),
+                site.norm("input_layernorm", hidden),
+            ],
+        )
+        for site, kind in zip(builder.sites("model.layers"), layer_kinds(text, STYLE))
+    )
+    return Skeleton(layers, decoder_root(builder, STYLE))
 
 
 def _mlp(site: Site, index: int) -> list[Module]:
@@ -64,9 +65,7 @@ _MOST_TILES = 12  # Cohere2VisionImageProcessor max_patches, and the whole image
 
 def build_vision(builder: Builder) -> Skeleton:
     config, vision = builder.config, builder.config.sub("vision_config")
-    prefix = builder.root("model.language_model", "language_model.model")
-    outer = "model." if prefix.startswith("model.") else ""
-    head = "lm_head" if outer else "language_model.lm_head"
+    prefix, outer, head = builder.language_root("model.language_model", "language_model.model")
     layers, root = text_model(builder, prefix, head)
     tower = siglip(builder, f"{outer}vision_tower.vision_model", vision)
     side = vision.integer("image_size") // vision.integer("patch_size")
@@ -87,4 +86,4 @@ def _projector(builder: Builder, prefix: str, vision: Config) -> Tower:
         site.column("linear_1", 2 * half, wide, "multimodal", bias=True, quantised=False),
         site.row("linear_2", builder.text.integer("hidden_size"), half, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
+    return site.tower("multi_modal_projector", "vision", [(1, modules)])

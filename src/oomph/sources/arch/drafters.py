@@ -36,7 +36,7 @@ def _eagle3(builder: Builder) -> Skeleton:
     layers = []
     for i, window in enumerate(windows(text, Style())):
         site = builder.site(
-            "midlayer" if builder.stores("midlayer.self_attn.q_proj.weight", i == 0) and i == 0 else f"layers.{i}"
+            "midlayer" if builder.stores("midlayer.self_attn.q_proj.weight", i == 0) and i == 0 else f"layers.{i}", i
         )
         modules: list[Module] = [
             site.qkv(hidden * (2 if i == 0 else 1), heads, kv, head_dim, bias=bias),
@@ -49,7 +49,7 @@ def _eagle3(builder: Builder) -> Skeleton:
         kind = Attention(
             "sliding_window" if window else "full", heads, kv, head_dim, head_dim, window=window, rope=rope
         )
-        layers.append(builder.layer(i, site.prefix, [kind], modules))
+        layers.append(site.layer([kind], modules))
     rows = text.integer("draft_vocab_size", default=text.integer("vocab_size"))
     site = builder.site("model")
     width = _fused_width(text, 3)

@@ -36,18 +36,16 @@ def _modern(builder: Builder) -> Skeleton:
     classifies = builder.architecture != "ModernBertModel"
     at = "model." if classifies else ""
     every, window = text.integer("global_attn_every_n_layers"), text.integer("local_attention") // 2
-    ropes = {w: _modern_rope(text, width, w) for w in (0, window)}
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        own = window if i % every else 0
-        # the cache is none: a window only bounds what a token looks at
-        attention = Attention("encoder_only", heads, heads, width, width, window=own, rope=ropes[own])
-        layers.append(
-            builder.layer(
-                i, f"{at}layers.{i}", [attention], _modern_layer(builder.site(f"{at}layers.{i}"), text, i, heads)
-            )
-        )
-    return Skeleton(tuple(layers), _modern_root(builder, at, hidden, classifies), pooling=True)
+    # the cache is none: a window only bounds what a token looks at
+    mixers = {
+        own: Attention("encoder_only", heads, heads, width, width, window=own, rope=_modern_rope(text, width, own))
+        for own in (0, window)
+    }
+    layers = tuple(
+        site.layer([mixers[window if site.index % every else 0]], _modern_layer(site, text, site.index, heads))
+        for site in builder.sites(f"{at}layers")
+    )
+    return Skeleton(layers, _modern_root(builder, at, hidden, classifies), pooling=True)
 
 
 def _modern_rope(text: Config, width: int, window: int) -> Rope:
@@ -114,8 +112,7 @@ def _nomic(builder: Builder) -> Skeleton:
     rope = rope_of(text, hidden // heads, params=base, positions=positions)
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads, rope=rope)
     layers = []
-    for i in range(text.integer("n_layer", high=10_000)):
-        site = builder.site(f"encoder.layers.{i}")
+    for site in builder.sites("encoder.layers", text.integer("n_layer", high=10_000)):
         qkv = site.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=bias)
         modules: list[Module] = [
             qkv,
@@ -124,7 +121,7 @@ def _nomic(builder: Builder) -> Skeleton:
             *_norm(builder, "norm1", hidden, True),
             *_norm(builder, "norm2", hidden, True),
         ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+        layers.append(site.layer([attention], modules))
     root: list[Module] = [
         Vocab("embeddings.word_embeddings", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
         Vocab("embeddings.token_type_embeddings", text.integer("type_vocab_size"), hidden, builder.dtype, "embed"),
@@ -162,18 +159,20 @@ def build_clip(builder: Builder) -> Skeleton:
     hidden, heads, inner = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "intermediate_size"))
     width = hidden // heads
     attention = Attention("full", heads, heads, width, width)
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"text_model.encoder.layers.{i}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, heads, width, bias=True),
-            site.row("self_attn.out_proj", hidden, hidden, "attention", bias=True),
-            *norm(site, "layer_norm1", hidden, True),
-            site.column("mlp.fc1", inner, hidden, "mlp", bias=True),
-            site.row("mlp.fc2", hidden, inner, "mlp", bias=True),
-            *norm(site, "layer_norm2", hidden, True),
-        ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.qkv(hidden, heads, heads, width, bias=True),
+                site.row("self_attn.out_proj", hidden, hidden, "attention", bias=True),
+                *norm(site, "layer_norm1", hidden, True),
+                site.column("mlp.fc1", inner, hidden, "mlp", bias=True),
+                site.row("mlp.fc2", hidden, inner, "mlp", bias=True),
+                *norm(site, "layer_norm2", hidden, True),
+            ],
+        )
+        for site in builder.sites("text_model.encoder.layers")
+    )
     project = builder.config.integer("projection_dim", default=512)
     positions, at = text.integer("max_position_embeddings"), "text_model"
     root: list[Module] = [
@@ -184,10 +183,10 @@ def build_clip(builder: Builder) -> Skeleton:
     ]
     tower = clip(builder, "vision_model", vision)
     wide = vision.integer("hidden_size")
-    visual = site.tensor("visual_projection.weight", project, wide)
+    visual = builder.site("").tensor("visual_projection.weight", project, wide)
     patches = (vision.integer("image_size") // vision.integer("patch_size")) ** 2
     return Skeleton(
-        tuple(layers),
+        layers,
         builder.block(root),
         towers=(tower, Tower("visual_projection", "vision", "", ((1, builder.block([visual])),))),
         modalities=(Modality("image", patches + 1),),

@@ -6,7 +6,7 @@ vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Block, Mixer, Modality, Module, Param, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Mixer, Modality, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config
@@ -113,23 +113,20 @@ def _text(
     bias = text.flag("attention_bias")
     types = layer_types(text, {1: 1, 2: 2, 3: 6}[generation])
     attentions = {kind: _attention(text, kind, heads, kv, head_dim) for kind in sorted(set(types))}
-    layers = []
-    for i, kind in enumerate(types):
-        site = builder.site(f"{prefix}.layers.{i}".lstrip("."))
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, head_dim, bias=bias),
-            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=bias),
-        ]
-        if generation == 3:
-            modules += [site.norm("self_attn.q_norm", head_dim), site.norm("self_attn.k_norm", head_dim)]
-        modules += [
-            *site.gated_mlp(hidden, inter),
-            site.norm("input_layernorm", hidden),
-            site.norm("post_attention_layernorm", hidden),
-        ]
-        if generation > 1:
-            modules += [site.norm("pre_feedforward_layernorm", hidden), site.norm("post_feedforward_layernorm", hidden)]
-        layers.append(builder.layer(i, site.prefix, [attentions[kind]], modules))
+    norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")[: 2 if generation == 1 else 4]
+    layers = tuple(
+        site.layer(
+            [attentions[kind]],
+            [
+                site.qkv(hidden, heads, kv, head_dim, bias=bias),
+                site.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=bias),
+                *(site.norm(f"self_attn.{name}_norm", head_dim) for name in ("qk" if generation == 3 else "")),
+                *site.gated_mlp(hidden, inter),
+                *(site.norm(f"{name}_layernorm", hidden) for name in norms),
+            ],
+        )
+        for site, kind in zip(builder.sites(f"{prefix}.layers".lstrip("."), len(types)), types)
+    )
     tied = builder.config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings"))
     root = builder.head(
         text.integer("vocab_size"),
@@ -185,20 +182,16 @@ def layer_rope(text: Config, kind: str, head_dim: int) -> Rope:
 
 def _gemma3_mm(builder: Builder) -> Skeleton:
     config = builder.config.sub("vision_config")
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     tower = siglip(builder, f"{outer}vision_tower.vision_model", config)
     vision, hidden = config.integer("hidden_size"), builder.text.integer("hidden_size")
+    site = builder.site(f"{outer}multi_modal_projector")
     projector = [
-        Param("mm_input_projection_weight", (vision, hidden), builder.dtype, "multimodal"),
-        Param("mm_soft_emb_norm.weight", (vision,), builder.dtype, "multimodal"),
+        site.tensor("mm_input_projection_weight", vision, hidden),
+        site.tensor("mm_soft_emb_norm.weight", vision),
     ]
-    towers = (
-        tower,
-        Tower("multi_modal_projector", "vision", f"{outer}multi_modal_projector", ((1, builder.block(projector)),)),
-    )
+    towers = (tower, site.tower("multi_modal_projector", "vision", [(1, projector)]))
     modalities = (Modality("image", builder.config.integer("mm_tokens_per_image", default=256)),)
-    head = "lm_head" if outer else "language_model.lm_head"
     return _text(builder, 3, prefix, head, towers, modalities)
 
 
@@ -219,8 +212,7 @@ def _colpali(builder: Builder, generation: int) -> Skeleton:
 
 def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     """paligemma.py: the encoder without its last norm where layers are dropped; one linear projector."""
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     tower = siglip(builder, f"{outer}vision_tower.vision_model", vision)
     width = vision.integer("projection_dim", default=builder.config.integer("projection_dim", default=2048))
     site = builder.site(f"{outer}multi_modal_projector")
@@ -228,4 +220,4 @@ def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     towers = (tower, site.tower("multi_modal_projector", "vision", [(1, projector)]))
     builder.text.fill(vocab_size=builder.config.integer("vocab_size", default=257152))
     modalities = (Modality("image", patches(vision)),)
-    return _text(builder, generation, prefix, "lm_head" if outer else "language_model.lm_head", towers, modalities)
+    return _text(builder, generation, prefix, head, towers, modalities)

@@ -72,9 +72,7 @@ IMAGE_TOKENS = 6144
 
 
 def build_vision(builder: Builder) -> Skeleton:
-    prefix = builder.root("model.language_model", "language_model.model")
-    outer = "model." if prefix.startswith("model.") else ""
-    head = "lm_head" if outer else "language_model.lm_head"
+    prefix, outer, head = builder.language_root("model.language_model", "language_model.model")
     moe = builder.architecture == "Glm4vMoeForConditionalGeneration"
     language = language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
     towers = (_vision(builder, f"{outer}visual", builder.config.sub("vision_config")),)
@@ -178,9 +176,8 @@ def merger(builder: Builder, site: Site, vision: Config, inner: int) -> list[Mod
 def build_ocr(builder: Builder) -> Skeleton:
     # glm4.py:99, 231 (0.32.0): what Glm4Attention reads where the config does not say
     builder.text.fill(attention_bias=False, partial_rotary_factor=0.5)
-    prefix = builder.root("model.language_model", "language_model.model")
-    outer = "model." if prefix.startswith("model.") else ""
-    language = dense_text(builder, prefix, "lm_head" if outer else "language_model.lm_head")
+    prefix, outer, head = builder.language_root("model.language_model", "language_model.model")
+    language = dense_text(builder, prefix, head)
     tower = _ocr_vision(builder, f"{outer}visual", builder.config.sub("vision_config"))
     modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
     return Skeleton(language.layers, language.root, towers=(tower,), modalities=modalities)

@@ -3,7 +3,7 @@
 vLLM: models/gpt_oss.py.
 """
 
-from oomph.ir import Attention, Module, Param
+from oomph.ir import Attention, Param
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root
 from oomph.sources.config import Config
@@ -30,20 +30,22 @@ def build(builder: Builder) -> Skeleton:
     heads, kv, head_dim = heads_of(text)
     experts, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
     both = _attentions(text, heads, kv, head_dim)
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{i}")
-        modules: list[Module] = [
-            Param("self_attn.sinks", (heads,), builder.dtype, "attention", shard_dim=0),
-            site.qkv(hidden, heads, kv, head_dim, bias=True),
-            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
-            site.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
-            site.experts(experts, hidden, inter, top_k, bias=True, layout="stacked", activation="swigluoai"),
-            site.norm("input_layernorm", hidden),
-            site.norm("post_attention_layernorm", hidden),
-        ]
-        layers.append(builder.layer(i, site.prefix, [both[i % 2]], modules))
-    return Skeleton(tuple(layers), decoder_root(builder, Style(everywhere=ALL_STAGES)))
+    layers = tuple(
+        site.layer(
+            [both[site.index % 2]],
+            [
+                Param("self_attn.sinks", (heads,), builder.dtype, "attention", shard_dim=0),
+                site.qkv(hidden, heads, kv, head_dim, bias=True),
+                site.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
+                site.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
+                site.experts(experts, hidden, inter, top_k, bias=True, layout="stacked", activation="swigluoai"),
+                site.norm("input_layernorm", hidden),
+                site.norm("post_attention_layernorm", hidden),
+            ],
+        )
+        for site in builder.sites("model.layers")
+    )
+    return Skeleton(layers, decoder_root(builder, Style(everywhere=ALL_STAGES)))
 
 
 def _attentions(text: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:

@@ -11,7 +11,7 @@ from oomph.errors import ConfigError
 from oomph.ir import Attention, Linear, Mixer, Modality, Module, Param, Part, Rope, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.blip2 import query_transformer
-from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside
+from oomph.sources.arch.decoder import Style, attention, decoder_root, layer_kinds, tied_outside
 from oomph.sources.arch.mamba import granite_mamba2, mamba2_modules
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.arch.text import text_model
@@ -36,8 +36,7 @@ def build(builder: Builder) -> Skeleton:
     inner = text.integer("mamba_expand", default=2) * hidden
     mamba = granite_mamba2(text, inner) if "mamba" in kinds else None
     layers = []
-    for i, kind in enumerate(kinds):
-        site = builder.site(f"model.layers.{i}")
+    for site, kind in zip(builder.sites("model.layers", len(kinds)), kinds):
         if kind == "mamba" and mamba is not None:
             mixer: Mixer = mamba.mixer
             modules = mamba2_modules(site, mamba, "mamba")
@@ -52,7 +51,7 @@ def build(builder: Builder) -> Skeleton:
             site.norm("input_layernorm", hidden),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+        layers.append(site.layer([mixer], modules))
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=True)
     return Skeleton(tuple(layers), root)
 
@@ -105,15 +104,10 @@ def build_windows(builder: Builder) -> Skeleton:
     hidden = text.integer("hidden_size")
     heads, kv, width = heads_of(text)
     sinks = text.flag("attention_sinks", default=text.has("layer_types"))
+    bias = text.flag("attention_bias", "bias", default=False)
     layers = []
-    for index, kind in enumerate(layer_kinds(text, Style())):
-        site = builder.site(f"model.layers.{index}")
+    for site, kind in zip(builder.sites("model.layers"), layer_kinds(text, Style())):
         window = text.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
-        attention = Attention(
-            "sliding_window" if window else "full", heads, kv, width, width, window=window, sinks=sinks,
-            rope=_rope(builder, index, width),
-        )  # fmt: skip
-        bias = text.flag("attention_bias", "bias", default=False)
         modules: list[Module] = [
             site.qkv(hidden, heads, kv, width, bias=bias),
             site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
@@ -122,7 +116,7 @@ def build_windows(builder: Builder) -> Skeleton:
             site.norm("input_layernorm", hidden),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(index, site.prefix, [attention], modules))
+        layers.append(site.layer([attention(text, window, _rope(builder, site.index, width), sinks=sinks)], modules))
     return Skeleton(
         tuple(layers), decoder_root(builder, Style(everywhere=("embed", "norm", "lm_head") if sparse else ()))
     )

@@ -61,8 +61,7 @@ def build_v4(builder: Builder) -> Skeleton:
     count, hidden = text.integer("num_hidden_layers", high=10_000), text.integer("hidden_size")
     kinds = {key: _listed(text, key, count) for key in ("layer_types", "indexer_types", "mlp_layer_types")}
     layers = []
-    for i in range(count):
-        site = builder.site(f"model.layers.{i}")
+    for i, site in enumerate(builder.sites("model.layers", count)):
         chooses = kinds["indexer_types"][i] == "full" if kinds["indexer_types"] else i == 0 or (i - 1) % 4 == 0
         sparse = bool(kinds["layer_types"]) and kinds["layer_types"][i] in _SPARSE and chooses
         indexer = _indexer(text) if sparse else None
@@ -78,7 +77,7 @@ def build_v4(builder: Builder) -> Skeleton:
             *_connection("hc_attn_layer", text),
             *_connection("hc_mlp_layer", text),
         ]
-        layers.append(builder.layer(i, site.prefix, [mla_mixer(text, indexer=indexer)], modules))
+        layers.append(site.layer([mla_mixer(text, indexer=indexer)], modules))
     root = builder.head(
         text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), extra=_head(text, hidden)
     )

@@ -22,13 +22,12 @@ def build(builder: Builder) -> Skeleton:
     windows = set(text.integers("local_layer_ids")) if isinstance(text.get("local_layer_ids"), list) else set()
     dense = text.integer("dense_mlp_idx", default=0, low=0)
     layers = []
-    for i in range(count):
-        site = builder.site(f"model.llm.layers.{i}")
+    for i, site in enumerate(builder.sites("model.llm.layers", count)):
         attention = _attention(text, i in windows)
         mlp = _dense(site, text) if i < dense else _experts(site, text)
         norms = [site.norm("attn_norm", hidden), site.norm("mlp_norm", hidden)]
         modules = [*norms, *_attention_modules(site, text, attention), *mlp, *_convolutions(site, text)]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+        layers.append(site.layer([attention], modules))
     rows = text.integer("padded_vocab_size", default=text.integer("vocab_size"))
     root: list[Module] = [
         Param("model.llm.embed.weight", (rows, hidden), builder.dtype, "embed", everywhere=True),  # whole on every rank

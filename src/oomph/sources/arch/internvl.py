@@ -103,9 +103,7 @@ def build_hf(builder: Builder) -> Skeleton:
         hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16, norm_type="layer_norm"
     )
     ratio = config.number("downsample_ratio", default=0.5)
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
-    head = "lm_head" if outer else "language_model.lm_head"
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     layers, root = text_model(builder, prefix, head)
     tokens = config.integer("image_seq_length", default=256) * (_MOST_TILES + 1)
     return Skeleton(

@@ -34,13 +34,15 @@ def build(builder: Builder) -> Skeleton:
     heads = _heads(text, len(kinds))
     sparse = _sparse(text, len(kinds))
     layers = []
-    for i, kind in enumerate(kinds):
-        site = builder.site(f"model.layers.{i}")
-        attention = _attention(text, kind, heads[i])
-        modules = _attention_modules(site, attention)
-        modules += _experts(site) if sparse[i] else _mlp(site, "mlp", text.integer("intermediate_size"))
-        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    for i, site in enumerate(builder.sites("model.layers")):
+        attention = _attention(text, kinds[i], heads[i])
+        modules = [
+            *_attention_modules(site, attention),
+            *(_experts(site) if sparse[i] else _mlp(site, "mlp", text.integer("intermediate_size"))),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
+        layers.append(site.layer([attention], modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))
 
 

@@ -6,7 +6,7 @@ Behind it: LFM2-VL, and Cosmos3 Edge with the same encoder.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
+from oomph.ir import Attention, Layer, Linear, Modality, Module, Param, Part, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.siglip import layer_norm
@@ -31,18 +31,17 @@ def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
     kernel, wide = text.integer("conv_L_cache", default=3), text.integer("conv_dim", default=hidden)
     conv = State("short_conv", conv_kernel=kernel, intermediate=wide)
+    bias = text.flag("conv_bias")
     layers = []
-    for i, kind in enumerate(_kinds(text)):
-        site = builder.site(f"{prefix}.layers.{i}")
-        mixer: Mixer = attention if kind == "full_attention" else conv
-        modules = (
-            _attention(site, attention, hidden)
-            if kind == "full_attention"
-            else _conv(site, hidden, wide, kernel, text.flag("conv_bias"))
-        )
-        modules += _mlp(site, text, i)
-        modules += [site.norm("operator_norm", hidden), site.norm("ffn_norm", hidden)]
-        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+    for site, kind in zip(builder.sites(f"{prefix}.layers"), _kinds(text)):
+        attends = kind == "full_attention"
+        modules = [
+            *(_attention(site, attention, hidden) if attends else _conv(site, hidden, wide, kernel, bias)),
+            *_mlp(site, text, site.index),
+            site.norm("operator_norm", hidden),
+            site.norm("ffn_norm", hidden),
+        ]
+        layers.append(site.layer([attention if attends else conv], modules))
     root = builder.head(
         text.integer("vocab_size"),
         hidden,
@@ -130,9 +129,8 @@ def build_vision(builder: Builder) -> Skeleton:
         hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
         patch_size=16, num_patches=256,
     )  # fmt: skip
-    prefix = builder.root("model.language_model", "language_model.model")
-    outer = "model." if prefix.startswith("model.") else ""
-    language = language_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
+    prefix, outer, head = builder.language_root("model.language_model", "language_model.model")
+    language = language_model(builder, prefix, head)
     tokens = config.integer("max_image_tokens", default=256) * (config.integer("max_tiles", default=_MOST_TILES) + 1)
     towers = (siglip2(builder, f"{outer}vision_tower.vision_model", vision), _projector(builder, outer, vision))
     return Skeleton(language.layers, language.root, towers=towers, modalities=(Modality("image", tokens),))

@@ -72,18 +72,19 @@ def _layers(builder: Builder, prefix: str) -> tuple[Layer, ...]:
         "chunked_local" if chunk else "full", heads, kv, head_dim, head_dim, chunk=chunk, rope=rope_of(text, head_dim)
     )
     whole = Attention("full", heads, kv, head_dim, head_dim)
-    layers = []
-    for i, rotary in enumerate(_rope_layers(text, count)):
-        site = builder.site(f"{prefix}.layers.{i}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, head_dim),
-            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
-            *_feed_forward(site, i),
-            site.norm("input_layernorm", hidden),
-            site.norm("post_attention_layernorm", hidden),
-        ]
-        layers.append(builder.layer(i, site.prefix, [local if rotary else whole], modules))
-    return tuple(layers)
+    return tuple(
+        site.layer(
+            [local if rotary else whole],
+            [
+                site.qkv(hidden, heads, kv, head_dim),
+                site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+                *_feed_forward(site, site.index),
+                site.norm("input_layernorm", hidden),
+                site.norm("post_attention_layernorm", hidden),
+            ],
+        )
+        for site, rotary in zip(builder.sites(f"{prefix}.layers", count), _rope_layers(text, count))
+    )
 
 
 def _rope_layers(text: Config, count: int) -> list[bool]:

@@ -24,10 +24,9 @@ _PLAIN_PROJECTORS = ("LlavaNextVideoForConditionalGeneration", "LlavaOnevisionFo
 def build(builder: Builder) -> Skeleton:
     vision = builder.config.sub("vision_config")
     onevision = builder.architecture == "LlavaOnevisionForConditionalGeneration"
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     tower, tokens = _tower(builder, f"{outer}vision_tower", vision, -1 if onevision else -2)
-    layers, root = text_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
+    layers, root = text_model(builder, prefix, head)
     towers = [tower, _projector(builder, f"{outer}multi_modal_projector", vision)]
     if builder.architecture == "LlavaNextVideoForConditionalGeneration":
         # llava_next_video.py:105 (0.32.0): as many pooled frames as the context holds

@@ -17,8 +17,7 @@ def build(builder: Builder) -> Skeleton:
     count, idle = text.integer("n_routed_experts"), text.integer("zero_expert_num", default=0, low=0)
     mixer = mla_mixer(text)
     layers = []
-    for index in range(text.integer("num_hidden_layers")):
-        site = builder.site(f"model.layers.{index}")
+    for site in builder.sites("model.layers", text.integer("num_hidden_layers")):
         modules: list[Module] = []
         for half in range(2):
             modules += [
@@ -36,5 +35,5 @@ def build(builder: Builder) -> Skeleton:
                 count, hidden, inner, text.integer("moe_topk"), routing=Routing(renormalised=False, custom="zero")
             ),
         ]
-        layers.append(builder.layer(index, site.prefix, [mixer, mixer], modules))
+        layers.append(site.layer([mixer, mixer], modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))

@@ -21,10 +21,10 @@ def build(builder: Builder) -> Skeleton:
     )
     hidden = text.integer("hidden_size")
     mixer = _second(text) if second else _first(text)
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"backbone.layers.{i}")
-        layers.append(builder.layer(i, site.prefix, [mixer.mixer], [*_modules(site, mixer), site.norm("norm", hidden)]))
+    layers = tuple(
+        site.layer([mixer.mixer], [*_modules(site, mixer), site.norm("norm", hidden)])
+        for site in builder.sites("backbone.layers")
+    )
     root = builder.head(
         text.integer("vocab_size"),
         hidden,
@@ -33,7 +33,7 @@ def build(builder: Builder) -> Skeleton:
         tied=text.flag("tie_word_embeddings"),
         everywhere=True,
     )
-    return Skeleton(tuple(layers), root)
+    return Skeleton(layers, root)
 
 
 def _modules(site: Site, mixer: Mamba1 | Mamba2) -> list[Module]:
@@ -87,8 +87,7 @@ def build_bamba(builder: Builder) -> Skeleton:
     mamba = granite_mamba2(text, text.integer("mamba_expand", default=2) * hidden)
     attends = set(text.integers("attn_layer_indices"))
     layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{i}")
+    for i, site in enumerate(builder.sites("model.layers")):
         mixer: Mixer = attention if i in attends else mamba.mixer
         modules: list[Module] = (
             [
@@ -103,7 +102,7 @@ def build_bamba(builder: Builder) -> Skeleton:
             site.norm("input_layernorm", hidden),
             site.norm("pre_ff_layernorm", hidden),
         ]
-        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+        layers.append(site.layer([mixer], modules))
     root = builder.head(
         text.integer("vocab_size"),
         hidden,
@@ -139,23 +138,25 @@ def build_falcon_h1(builder: Builder) -> Skeleton:
         quantisable=False,
     )
     bias = text.flag("attention_bias")
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{i}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, width, bias=bias),
-            site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
-            *mamba2_modules(site, mamba, "mamba"),
-            scales,
-            *site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias")),
-            site.norm("input_layernorm", hidden),
-            site.norm("pre_ff_layernorm", hidden),
-        ]
-        layers.append(builder.layer(i, site.prefix, [attention, mamba.mixer], modules))
+    layers = tuple(
+        site.layer(
+            [attention, mamba.mixer],
+            [
+                site.qkv(hidden, heads, kv, width, bias=bias),
+                site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
+                *mamba2_modules(site, mamba, "mamba"),
+                scales,
+                *site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias")),
+                site.norm("input_layernorm", hidden),
+                site.norm("pre_ff_layernorm", hidden),
+            ],
+        )
+        for site in builder.sites("model.layers")
+    )
     root = builder.head(
         text.integer("vocab_size"), hidden, norm="model.final_layernorm.weight", tied=text.flag("tie_word_embeddings")
     )
-    return Skeleton(tuple(layers), root)
+    return Skeleton(layers, root)
 
 
 # Jamba: Mamba 1 with an attention layer in each block of layers, experts in every other MLP. vLLM: models/jamba.py.
@@ -187,8 +188,7 @@ def build_jamba(builder: Builder) -> Skeleton:
     every, first = text.integer("attn_layer_period"), text.integer("attn_layer_offset", low=0)
     expert_every, expert_first = text.integer("expert_layer_period"), text.integer("expert_layer_offset", low=0)
     layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{i}")
+    for i, site in enumerate(builder.sites("model.layers")):
         attends = i % every == first
         mixer: Mixer = attention if attends else mamba.mixer
         modules: list[Module] = (
@@ -206,7 +206,7 @@ def build_jamba(builder: Builder) -> Skeleton:
         else:
             modules += site.gated_mlp(hidden, inter, at="feed_forward")
         modules += [site.norm("input_layernorm", hidden), site.norm("pre_ff_layernorm", hidden)]
-        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+        layers.append(site.layer([mixer], modules))
     root = builder.head(
         text.integer("vocab_size"),
         hidden,

@@ -57,8 +57,7 @@ def _v2(builder: Builder) -> Skeleton:
     whole = _v2_attention(text, "", 0)
     local = _v2_attention(text, "swa_", text.integer("sliding_window_size", "sliding_window"))
     layers = []
-    for i in range(count):
-        site = builder.site(f"model.layers.{i}")
+    for i, site in enumerate(builder.sites("model.layers", count)):
         attention = local if sliding[i] else whole
         modules = _v2_modules(site, attention)
         modules += (
@@ -67,7 +66,7 @@ def _v2(builder: Builder) -> Skeleton:
             else site.gated_mlp(text.integer("hidden_size"), text.integer("intermediate_size"))
         )
         modules += [site.norm(n, text.integer("hidden_size")) for n in ("input_layernorm", "post_attention_layernorm")]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+        layers.append(site.layer([attention], modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))
 
 

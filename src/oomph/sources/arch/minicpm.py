@@ -26,8 +26,7 @@ def build(builder: Builder) -> Skeleton:
     # minicpm3.py:204 (0.32.0): values are padded to the keys' width
     attention = Attention("full", heads, heads, width, width, rope=rope_of(text, rotary))
     layers = []
-    for index in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{index}")
+    for site in builder.sites("model.layers"):
         at = "self_attn"
         modules: list[Module] = [
             site.norm("input_layernorm", hidden),
@@ -43,7 +42,7 @@ def build(builder: Builder) -> Skeleton:
             *site.gated_mlp(hidden, text.integer("intermediate_size")),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(index, site.prefix, [attention], modules))
+        layers.append(site.layer([attention], modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style(everywhere=ALL_STAGES)))
 
 

@@ -6,7 +6,7 @@ Behind it: MiniMax-Text-01 and M1, MiniMax-M3.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Indexer, Layer, Linear, Mixer, Modality, Module, Param, Routing, State, Tower
+from oomph.ir import Attention, Indexer, Layer, Linear, Modality, Module, Param, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.siglip import layer_norm
@@ -22,8 +22,7 @@ def build(builder: Builder) -> Skeleton:
     text.fill(partial_rotary_factor=text.integer("rotary_dim", default=head_dim) / head_dim)
     attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
     layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{i}")
+    for site in builder.sites("model.layers"):
         gate = site.replicated("block_sparse_moe.gate", count, hidden, "router", quantised=False)
         modules: list[Module] = [
             site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
@@ -51,7 +50,7 @@ def build(builder: Builder) -> Skeleton:
             site.norm("input_layernorm", hidden),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+        layers.append(site.layer([attention], modules))
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"))
     return Skeleton(tuple(layers), root)
 
@@ -71,9 +70,7 @@ def build_text(builder: Builder) -> Skeleton:
     full = Attention("full", heads, kv, width, width, rope=rope)
     linear = State("linear_attention", num_heads=heads, head_dim=width)
     layers = []
-    for i, is_full in enumerate(_kinds(text)):
-        site = builder.site(f"model.layers.{i}")
-        mixer: Mixer = full if is_full else linear
+    for site, is_full in zip(builder.sites("model.layers"), _kinds(text)):
         modules: list[Module] = (
             [site.qkv(hidden, heads, kv, width), site.row("self_attn.o_proj", hidden, inner, "attention")]
             if is_full
@@ -84,7 +81,7 @@ def build_text(builder: Builder) -> Skeleton:
             site.norm("input_layernorm", hidden),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+        layers.append(site.layer([full if is_full else linear], modules))
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"))
     # minimax_text_01.py: the head is built in float32
     wide = [replace(module, created_dtype="F32") if module.name == "lm_head" else module for module in root.modules]
@@ -174,17 +171,14 @@ def _drafts(builder: Builder, prefix: str, sparse: Attention) -> tuple[Layer, ..
     """nvidia/mtp.py: a sparse layer between norms; embedding and head are the target's. Not every checkpoint has it."""
     hidden, out = builder.text.integer("hidden_size"), []
     stored = builder.stores(f"{prefix}.", False)
-    for i in range(builder.text.integer("num_mtp_modules", default=0, low=0, high=100)):
-        site = builder.site(f"{prefix}.layers.{i}")
-        inner = _modules(builder, builder.site(f"{site.prefix}.transformer_layer"), sparse, routed=True)
+    count = builder.text.integer("num_mtp_modules", default=0, low=0, high=100)
+    for site in builder.sites(f"{prefix}.layers", count):
         modules = [
             *(site.norm(name, hidden) for name in ("enorm", "hnorm", "final_layernorm")),
             site.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
-            *inner,
+            *_modules(builder, builder.site(f"{site.prefix}.transformer_layer"), sparse, routed=True),
         ]
-        out.append(
-            builder.layer(i, site.prefix, [sparse], modules if stored else [_unstored(module) for module in modules])
-        )
+        out.append(site.layer([sparse], modules if stored else [_unstored(module) for module in modules]))
     return tuple(out)
 
 

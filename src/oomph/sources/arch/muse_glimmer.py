@@ -24,18 +24,19 @@ def build(builder: Builder) -> Skeleton:
     heads, kv, head_dim = heads_of(text)
     whole = Attention("full", heads, kv, head_dim, head_dim)
     prefix = "model.language_model"
-    layers = []
-    for i, kind in enumerate(layer_kinds(text, Style(every=4))):
-        local = kind == "sliding_attention"
-        site = builder.site(f"{prefix}.layers.{i}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, head_dim),
-            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
-            site.column("self_attn.gate_proj", heads * head_dim, hidden, "attention"),
-            *site.gated_mlp(hidden, inner),
-            *(site.norm(name, hidden) for name in _NORMS),
-        ]
-        layers.append(builder.layer(i, site.prefix, [_local(text, heads, kv, head_dim) if local else whole], modules))
+    layers = tuple(
+        site.layer(
+            [_local(text, heads, kv, head_dim) if kind == "sliding_attention" else whole],
+            [
+                site.qkv(hidden, heads, kv, head_dim),
+                site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+                site.column("self_attn.gate_proj", heads * head_dim, hidden, "attention"),
+                *site.gated_mlp(hidden, inner),
+                *(site.norm(name, hidden) for name in _NORMS),
+            ],
+        )
+        for site, kind in zip(builder.sites(f"{prefix}.layers"), layer_kinds(text, Style(every=4)))
+    )
     towers = (
         _vision(builder, builder.config.sub("vision_config")),
         _projector(builder, builder.config.sub("vision_config")),

@@ -30,11 +30,9 @@ def build(builder: Builder) -> Skeleton:
         raise ConfigError(f"{text.where}: {len(kinds)} layers in the pattern")
     text.fill(num_hidden_layers=len(kinds))  # the config class counts the pattern, whatever else it says
     layers = []
-    for i, kind in enumerate(kinds):
-        site = builder.site(f"backbone.layers.{i}")
-        mixer, modules = _mixer(builder, site, kind, sum(k == "mlp" for k in kinds[:i]))
-        modules.append(site.norm("norm", text.integer("hidden_size")))
-        layers.append(builder.layer(i, site.prefix, mixer, modules))
+    for site, kind in zip(builder.sites("backbone.layers", len(kinds)), kinds):
+        mixer, modules = _mixer(builder, site, kind, kinds[: site.index].count("mlp"))
+        layers.append(site.layer(mixer, [*modules, site.norm("norm", text.integer("hidden_size"))]))
     root = builder.head(
         text.integer("vocab_size"),
         text.integer("hidden_size"),
@@ -156,9 +154,8 @@ def _drafts(builder: Builder) -> tuple[tuple[Layer, ...], Block]:
         return (), Block()
     kinds = _kinds(text, "mtp_hybrid_override_pattern", "mtp_layers_block_type")
     layers = []
-    for i, kind in enumerate(kinds):
-        site = builder.site(f"mtp.layers.{i}")
-        mixer, modules = _mixer(builder, site, kind, 0)
+    for i, site in enumerate(builder.sites("mtp.layers", len(kinds))):
+        mixer, modules = _mixer(builder, site, kinds[i], 0)
         modules.append(site.norm("norm", hidden))
         if i == 0:
             modules += [
@@ -168,7 +165,7 @@ def _drafts(builder: Builder) -> tuple[tuple[Layer, ...], Block]:
             ]
         if i == len(kinds) - 1:
             modules.append(site.norm("final_layernorm", hidden))
-        layers.append(builder.layer(i, site.prefix, mixer, [_unstored(module) for module in modules]))
+        layers.append(site.layer(mixer, [_unstored(module) for module in modules]))
     vocab = text.integer("vocab_size")
     ends = [
         Vocab("mtp.embed_tokens", vocab, hidden, builder.dtype, "embed", stored=False),

@@ -20,13 +20,10 @@ def build(builder: Builder) -> Skeleton:
     fill(builder, style)
     builder.config.fill(spatial_merge_size=2)
     vision = builder.config.sub("vision_config")
-    # transformers 4.52 and later write everything below "model"
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     tower = pixtral(builder, f"{outer}vision_tower", vision)
     projector = _projector(builder, f"{outer}multi_modal_projector", vision)
     side = vision.integer("image_size") // (vision.integer("patch_size") * builder.config.integer("spatial_merge_size"))
-    head = "lm_head" if outer else "language_model.lm_head"
     root = tied_outside(builder, decoder_root(builder, style, prefix, head), head)
     return Skeleton(
         decoder_layers(builder, style, prefix),
@@ -68,16 +65,8 @@ def pixtral(builder: Builder, prefix: str, vision: Config) -> Tower:
         _table("original_inv_freq", rows, "Pixtral frequencies of every patch, a copy"),
         _table("frequencies", (dim,), "Pixtral frequencies by axis"),
     ]
-    return Tower(
-        "vision_tower",
-        "vision",
-        prefix,
-        ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(tables))),
-        layers=count,
-        hidden=hidden,
-        intermediate=inner,
-        num_heads=heads,
-    )
+    blocks = [(1, first), (count, layer), (1, tables)]
+    return site.tower("vision_tower", "vision", blocks, count, hidden, inner, heads)
 
 
 def _table(name: str, shape: tuple[int, ...], only: str) -> Param:
@@ -97,7 +86,7 @@ def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
         site.column("linear_1", hidden, vision, "multimodal", bias=bias),
         site.row("linear_2", hidden, hidden, "multimodal", bias=bias),
     ]
-    return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
+    return site.tower("multi_modal_projector", "vision", [(1, modules)])
 
 
 # Pixtral and Mistral Small 3 as Mistral's own files describe them. vLLM: models/pixtral.py (VisionTransformer).

@@ -5,9 +5,9 @@ Behind it: PLaMo 3.
 
 from msgspec.structs import replace
 
-from oomph.ir import Attention, Mixer, Module, Param, Rope, State
+from oomph.ir import Attention, Module, Param, Rope, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
-from oomph.sources.arch.decoder import ALL_STAGES, Names, Style, decoder_root, layer_kinds
+from oomph.sources.arch.decoder import ALL_STAGES, Names, Style, attention, decoder_root, layer_kinds
 from oomph.sources.config import Config
 
 
@@ -17,7 +17,7 @@ def build(builder: Builder) -> Skeleton:
     hidden, width = text.integer("hidden_size"), text.integer("hidden_size_per_head")
     heads, kv = text.integer("num_attention_heads"), text.integer("num_key_value_heads", default=4)
     # plamo2.py:593: no more rows than the context
-    attention = Attention("full", heads, kv, width, width, rope=replace(rope_of(text, width), capped=True))
+    whole = Attention("full", heads, kv, width, width, rope=replace(rope_of(text, width), capped=True))
     state, wide = text.integer("mamba_num_heads", default=64), text.integer("mamba_num_heads", default=64) * width
     recurrent = State(
         "mamba2",
@@ -30,16 +30,15 @@ def build(builder: Builder) -> Skeleton:
     )
     count, step = text.integer("num_hidden_layers", high=10_000), text.integer("mamba_step", low=2)
     layers = []
-    for index in range(count):
+    for index, site in enumerate(builder.sites("model.layers.layers", count)):
         # plamo2.py:101 is_mamba
         is_recurrent = index != count - 1 if count <= step // 2 else index % step != step // 2
-        site = builder.site(f"model.layers.layers.{index}")
-        mixer: Mixer = recurrent if is_recurrent else attention
-        modules = _mamba(site, text, recurrent) if is_recurrent else _attention(site, hidden, attention)
-        modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
-        names = ("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm")
-        modules += [site.norm(name, hidden) for name in names]
-        layers.append(builder.layer(index, site.prefix, [mixer], modules))
+        modules = [
+            *(_mamba(site, text, recurrent) if is_recurrent else _attention(site, hidden, whole)),
+            *site.gated_mlp(hidden, text.integer("intermediate_size")),
+            *(site.norm(name, hidden) for name in _NORMS),
+        ]
+        layers.append(site.layer([recurrent if is_recurrent else whole], modules))
     root = builder.head(
         text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings", default=True), everywhere=True
     )
@@ -96,15 +95,10 @@ def build_plamo3(builder: Builder) -> Skeleton:
     heads, kv, width = heads_of(text)
     windows = text.items("interleaved_sliding_window")
     layers = []
-    for index, kind in enumerate(layer_kinds(text, STYLE)):
-        site = builder.site(f"model.layers.layers.{index}")
+    for site, kind in zip(builder.sites("model.layers.layers"), layer_kinds(text, STYLE)):
         slides = kind == "sliding_attention"
-        listed = windows[index] if index < len(windows) else None
+        listed = windows[site.index] if site.index < len(windows) else None
         window = int(listed) if isinstance(listed, int) else text.integer("sliding_window") if slides else 0
-        attention = Attention(
-            "sliding_window" if window else "full", heads, kv, width, width, window=window,
-            rope=_rope(builder, kind, width),
-        )  # fmt: skip
         modules: list[Module] = [
             site.qkv(hidden, heads, kv, width, at="mixer"),
             site.row("mixer.o_proj", hidden, heads * width, "attention"),
@@ -113,7 +107,7 @@ def build_plamo3(builder: Builder) -> Skeleton:
             *site.gated_mlp(hidden, text.integer("intermediate_size")),
             *(site.norm(name, hidden) for name in _NORMS),
         ]
-        layers.append(builder.layer(index, site.prefix, [attention], modules))
+        layers.append(site.layer([attention(text, window, _rope(builder, kind, width))], modules))
     return Skeleton(tuple(layers), decoder_root(builder, STYLE))
 
 

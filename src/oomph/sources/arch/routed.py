@@ -36,11 +36,10 @@ def build_dbrx(builder: Builder) -> Skeleton:
     count, top_k = ffn.integer("moe_num_experts", default=4), ffn.integer("moe_top_k", default=1)
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
-    layers = []
-    for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"transformer.blocks.{i}")
-        modules = [*_attention(site, hidden, attention), *_experts(site, hidden, inter, count, top_k)]
-        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    layers = tuple(
+        site.layer([attention], [*_attention(site, hidden, attention), *_experts(site, hidden, inter, count, top_k)])
+        for site in builder.sites("transformer.blocks")
+    )
     root = builder.head(
         text.integer("vocab_size"),
         hidden,
@@ -49,7 +48,7 @@ def build_dbrx(builder: Builder) -> Skeleton:
         tied=text.flag("tie_word_embeddings"),
         everywhere=True,
     )
-    return Skeleton(tuple(layers), root)
+    return Skeleton(layers, root)
 
 
 def _attention(site: Site, hidden: int, attention: Attention) -> list[Module]:
@@ -99,28 +98,30 @@ def build_grok(builder: Builder) -> Skeleton:
     inner = text.integer("moe_intermediate_size", "intermediate_size") if second else text.integer("intermediate_size")
     count = text.integer("num_local_experts", "num_experts", default=8)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
-    layers = []
-    for index in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.layers.{index}")
-        modules: list[Module] = [
-            site.qkv(hidden, heads, kv, width, at="attn"),
-            site.row("attn.o_proj", hidden, heads * width, "attention"),
-            site.replicated("moe_block.gate", count, hidden, "router", quantised=False),
-            site.experts(
-                count,
-                hidden,
-                inner,
-                text.integer("num_experts_per_tok"),
-                at="moe_block.experts",
-                activation="gelu",
-                routing=Routing(renormalised=not residual),
-            ),
-            *(site.norm(f"{name}_norm", hidden) for name in ("pre_attn", "post_attn", "pre_moe", "post_moe")),
-            *(site.gated_mlp(hidden, text.integer("intermediate_size")) if residual else []),
-        ]
-        layers.append(builder.layer(index, site.prefix, [attention], modules))
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.qkv(hidden, heads, kv, width, at="attn"),
+                site.row("attn.o_proj", hidden, heads * width, "attention"),
+                site.replicated("moe_block.gate", count, hidden, "router", quantised=False),
+                site.experts(
+                    count,
+                    hidden,
+                    inner,
+                    text.integer("num_experts_per_tok"),
+                    at="moe_block.experts",
+                    activation="gelu",
+                    routing=Routing(renormalised=not residual),
+                ),
+                *(site.norm(f"{name}_norm", hidden) for name in ("pre_attn", "post_attn", "pre_moe", "post_moe")),
+                *(site.gated_mlp(hidden, text.integer("intermediate_size")) if residual else []),
+            ],
+        )
+        for site in builder.sites("model.layers")
+    )
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=True)
-    return Skeleton(tuple(layers), root)
+    return Skeleton(layers, root)
 
 
 # dots.llm1: grouped-query attention with norms over each head, DeepSeek's experts. vLLM: models/dots1.py.

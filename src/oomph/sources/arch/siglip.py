@@ -47,21 +47,9 @@ def siglip(builder: Builder, prefix: str, vision: Config, *, idefics: bool = Fal
     if not idefics:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
         shape = (1, positions)
         first.append(Param("embeddings.position_ids", shape, "I64", "multimodal", stored=False, created_dtype="I64"))
-    last = layer_norm(site, "post_layernorm", hidden)
-    return Tower(
-        "vision_tower",
-        "vision",
-        prefix,
-        (
-            (1, builder.block(first)),
-            (count, builder.block(_layer(site, hidden, inter, heads, idefics))),
-            (1, builder.block(last)),
-        ),
-        layers=count,
-        hidden=hidden,
-        intermediate=inter,
-        num_heads=heads,
-    )
+    layer = _layer(site, hidden, inter, heads, idefics)
+    blocks = [(1, first), (count, layer), (1, layer_norm(site, "post_layernorm", hidden))]
+    return site.tower("vision_tower", "vision", blocks, count, hidden, inter, heads)
 
 
 def _layer(site: Site, hidden: int, inter: int, heads: int, any_width: bool) -> list[Module]:

@@ -101,8 +101,7 @@ def _ernie_drafts(builder: Builder, style: Style, layers: tuple[Layer, ...]) -> 
     hidden, dense = text.integer("hidden_size"), dense_mlp(builder, style)
     heads, kv, width = dims(text, style)
     drafts = []
-    for i in range(count):
-        site = builder.site(f"model.mtp_block.{i}")
+    for i, site in enumerate(builder.sites("model.mtp_block", count)):
         modules: list[Module] = [
             site.norm("mtp_emb_norm", hidden),
             site.norm("mtp_hidden_norm", hidden),

@@ -29,9 +29,8 @@ def build_decilm(builder: Builder) -> Skeleton:
     if len(blocks) < count or not all(isinstance(x, Mapping) for x in blocks):
         raise ConfigError(f"{text.where}: block_configs does not describe {count} layers")
     layers = []
-    for i, raw in enumerate(blocks[:count]):
-        block = Config(raw, f"{text.where}, block_configs[{i}]")
-        site = builder.site(f"model.layers.{i}")
+    for site, raw in zip(builder.sites("model.layers", count), blocks):
+        block = Config(raw, f"{text.where}, block_configs[{site.index}]")
         modules: list[Module] = []
         mixers: list[Mixer] = []
         if not block.sub("attention").flag("no_op"):
@@ -43,7 +42,7 @@ def build_decilm(builder: Builder) -> Skeleton:
                 *site.gated_mlp(text.integer("hidden_size"), inner, bias=text.flag("mlp_bias")),
                 site.norm("post_attention_layernorm", text.integer("hidden_size")),
             ]
-        layers.append(builder.layer(i, site.prefix, mixers, modules))
+        layers.append(site.layer(mixers, modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))
 
 
@@ -166,17 +165,14 @@ def build_olmo(builder: Builder) -> Skeleton:
     if len(kinds) < count:
         raise ConfigError(f"{text.where}: layer_types does not name {count} layers")
     layers = []
-    for index in range(count):
-        site = builder.site(f"model.layers.{index}")
-        recurrent = kinds[index] == "linear_attention"
-        mixer: Mixer = net if recurrent else attention
-        modules = (
-            _delta_net(site, net, hidden) if recurrent else attention_modules(builder, site, _OLMO, heads, kv, width)
-        )
+    for site, kind in zip(builder.sites("model.layers"), kinds):
+        if kind == "linear_attention":
+            modules, norms = _delta_net(site, net, hidden), ("input_layernorm", "post_attention_layernorm")
+        else:
+            modules, norms = attention_modules(builder, site, _OLMO, heads, kv, width), _AROUND
         modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
-        names = ("input_layernorm", "post_attention_layernorm") if recurrent else _AROUND
-        modules += [site.norm(name, hidden) for name in names]
-        layers.append(builder.layer(index, site.prefix, [mixer], modules))
+        modules += [site.norm(name, hidden) for name in norms]
+        layers.append(site.layer([net if kind == "linear_attention" else attention], modules))
     return Skeleton(tuple(layers), decoder_root(builder, _OLMO))
 
 

@@ -31,14 +31,10 @@ def build(builder: Builder) -> Skeleton:
     head_dim = width // heads
     own = Attention("full", heads, heads, head_dim, head_dim)
     cross = Attention("cross", heads, heads, head_dim, head_dim)
-    layers = []
-    for i in range(text.integer("decoder_layers", high=10_000)):
-        site = builder.site(f"model.decoder.layers.{i}")
-        layers.append(
-            builder.layer(
-                i, site.prefix, [own, cross], _layer(site, width, heads, text.integer("decoder_ffn_dim"), True)
-            )
-        )
+    layers = tuple(
+        site.layer([own, cross], _layer(site, width, heads, text.integer("decoder_ffn_dim"), True))
+        for site in builder.sites("model.decoder.layers", text.integer("decoder_layers", high=10_000))
+    )
     encoder = whisper_encoder(
         builder,
         "model.encoder",
@@ -60,7 +56,7 @@ def build(builder: Builder) -> Skeleton:
         ]
     )
     return Skeleton(
-        tuple(layers),
+        layers,
         root,
         towers=(encoder,),
         modalities=(Modality("audio", source),),
@@ -138,8 +134,7 @@ def build_voxtral(builder: Builder) -> Skeleton:
         hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=20, num_mel_bins=128,
         max_source_positions=1500,
     )  # fmt: skip
-    prefix = builder.root("language_model.model", "model.language_model")
-    outer = "model." if prefix.startswith("model.") else ""
+    prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     width, text = audio.integer("hidden_size"), builder.text.integer("hidden_size")
     encoder = whisper_encoder(
         builder,
@@ -161,7 +156,7 @@ def build_voxtral(builder: Builder) -> Skeleton:
     length = builder.text.integer("max_position_embeddings", default=32768)
     return Skeleton(
         decoder_layers(builder, LLAMA, prefix),
-        decoder_root(builder, LLAMA, prefix, "lm_head" if outer else "language_model.lm_head"),
+        decoder_root(builder, LLAMA, prefix, head),
         towers=(encoder, projector),
         modalities=(Modality("audio", length),),
     )

@@ -40,13 +40,12 @@ def build(builder: Builder) -> Skeleton:
     attention = Attention("full", heads, text.integer("num_key_value_heads"), width, width, rope=rope)
     mamba = _mamba(text)
     layers = []
-    for i, kind in enumerate(kinds):
-        site = builder.site(f"model.layers.{i}")
+    for site, kind in zip(builder.sites("model.layers", len(kinds)), kinds):
         mixer: list[Mixer] = [mamba.mixer] if kind == "mamba" else [attention, mamba.mixer]
         at = "" if kind == "mamba" else "mamba_decoder."
         modules: list[Module] = [] if kind == "mamba" else [site.replicated("linear", hidden, hidden, "other")]
         modules += [*mamba2_modules(site, mamba, f"{at}mamba"), site.norm(f"{at}input_layernorm", hidden)]
-        layers.append(builder.layer(i, site.prefix, mixer, modules))
+        layers.append(site.layer(mixer, modules))
     extra = _shared(builder, [i for i, kind in enumerate(kinds) if kind == "hybrid"], attention)
     root = builder.head(
         text.integer("vocab_size"),
