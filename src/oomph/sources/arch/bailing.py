@@ -15,7 +15,7 @@ def build(builder: Builder) -> Skeleton:
     wide = text.integer("rotary_dim", default=width)
     rope = replace(rope, dim=wide, narrow=rope.dim, only="Bailing turns whole heads")
     attention = Attention("full", heads, kv, width, width, rope=rope)
-    layers = tuple(_layer(builder, i, attention) for i in range(text.integer("num_hidden_layers", high=10_000)))
+    layers = tuple(_layer(site, attention) for site in builder.sites("model.layers"))
     root = builder.head(
         text.integer("vocab_size"),
         text.integer("hidden_size"),
@@ -25,15 +25,14 @@ def build(builder: Builder) -> Skeleton:
     return Skeleton(layers, root)
 
 
-def _layer(builder: Builder, index: int, attention: Attention) -> Layer:
-    text = builder.text
+def _layer(site: Site, attention: Attention) -> Layer:
+    text = site.b.text
     hidden, heads, kv, width = (
         text.integer("hidden_size"),
         attention.num_heads,
         attention.num_kv_heads,
         attention.head_dim,
     )
-    site = builder.site(f"model.layers.{index}")
     name, at = "attention.query_key_value", "attention"
     parts = (
         Part(name, (heads + 2 * kv) * width, created=False),
@@ -41,26 +40,26 @@ def _layer(builder: Builder, index: int, attention: Attention) -> Layer:
         Part(f"{at}.k", kv * width, kv, stored=False),
         Part(f"{at}.v", kv * width, kv, stored=False),
     )
-    scheme = builder.scheme([f"{site.prefix}.{name}"])
+    scheme = site.b.scheme([f"{site.prefix}.{name}"])
     bias = text.flag("use_bias", default=False) or text.flag("use_qkv_bias", default=False)
     modules: list[Module] = [
         site.norm("input_layernorm", hidden),
-        Linear(name, parts, hidden, "column", "attention", builder.dtype, bias, scheme),
+        Linear(name, parts, hidden, "column", "attention", site.b.dtype, bias, scheme),
     ]
     if text.flag("use_qk_norm"):
         norms = (f"{at}.query_layernorm", f"{at}.key_layernorm")
         modules += [site.norm(n, width) for n in norms]
         if not text.flag("use_rmsnorm"):  # bailing_moe.py:112 (0.32.0): torch's LayerNorm
-            modules += [Param(f"{n}.bias", (width,), builder.dtype, "norm") for n in norms]
+            modules += [Param(f"{n}.bias", (width,), site.b.dtype, "norm") for n in norms]
     modules += [
         site.row(f"{at}.dense", hidden, heads * width, "attention", bias=text.flag("use_bias")),
         site.norm("post_attention_layernorm", hidden),
     ]
-    if index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts"):
+    if site.index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts"):
         modules += _moe(site, text)
     else:
         modules += site.gated_mlp(hidden, text.integer("intermediate_size"), bias=text.flag("use_bias"))
-    return builder.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 def _moe(site: Site, text: Config) -> list[Module]:

@@ -83,10 +83,10 @@ class Builder:
     def site(self, prefix: str, index: int = -1) -> "Site":
         return Site(self, prefix, index)
 
-    def sites(self, prefix: str, count: int | None = None) -> "list[Site]":
-        """The places of the layers below a prefix; `count`: as many as the config has, unless it is given."""
+    def sites(self, prefix: str, count: int | None = None, first: int = 0) -> "list[Site]":
+        """The places of layers below a prefix, by default those of all layers of the model."""
         many = self.text.integer("num_hidden_layers", high=10_000) if count is None else count
-        return [Site(self, f"{prefix}.{index}", index) for index in range(many)]
+        return [Site(self, f"{prefix}.{index}", index) for index in range(first, first + many)]
 
     def language_root(self, *candidates: str) -> tuple[str, str, str]:
         """The prefix of the language model inside a larger one, of what stands beside it, and the name of its head:
@@ -145,9 +145,6 @@ class Builder:
         if block is None or not site.is_quantised_as(block):
             block = self._latest[kind] = self.block(modules(site))
         return Layer(index, prefix, tuple(mixers), block)
-
-    def layer(self, index: int, prefix: str, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
-        return Layer(index, prefix, tuple(mixers), self.block(modules))
 
     def head(
         self,

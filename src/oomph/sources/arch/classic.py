@@ -270,10 +270,7 @@ def _gpt2(builder: Builder) -> Skeleton:
     inner = text.integer("n_inner", default=4 * hidden)
     at = "transformer." if builder.stores("transformer.wte.weight", False) else ""
     attention = Attention("full", heads, heads, hidden // heads, hidden // heads)
-    layers = tuple(
-        _gpt2_layer(builder.site(f"{at}h.{i}"), i, attention, inner, positions)
-        for i in range(text.integer("n_layer", high=10_000))
-    )
+    layers = tuple(_gpt2_layer(site, attention, inner, positions) for site in builder.sites(f"{at}h"))
     rows, tied = text.integer("vocab_size"), text.flag("tie_word_embeddings", default=True)
     modules: list[Module] = [
         Vocab(f"{at}wte", rows, hidden, builder.dtype, "embed", everywhere=True),
@@ -291,7 +288,7 @@ def _gpt2(builder: Builder) -> Skeleton:
     return Skeleton(layers, builder.block(modules), max_position=positions, pooling=classifies)
 
 
-def _gpt2_layer(site: Site, index: int, attention: Attention, inner: int, positions: int) -> Layer:
+def _gpt2_layer(site: Site, attention: Attention, inner: int, positions: int) -> Layer:
     hidden, heads = site.b.text.integer("n_embd"), attention.num_heads
     parts = [(f"attn.{q}", hidden, heads) for q in "qkv"]
     modules: list[Module] = [
@@ -303,4 +300,4 @@ def _gpt2_layer(site: Site, index: int, attention: Attention, inner: int, positi
         site.column("mlp.c_fc", inner, hidden, "mlp", bias=True),
         site.row("mlp.c_proj", hidden, inner, "mlp", bias=True),
     ]
-    return site.b.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)

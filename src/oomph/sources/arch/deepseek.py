@@ -53,13 +53,13 @@ def language_model(
 def _layer(builder: Builder, prefix: str, index: int, *, draft: bool = False) -> Layer:
     text = builder.text
     hidden = text.integer("hidden_size")
-    site = builder.site(f"{prefix}.layers.{index}")
+    site = builder.site(f"{prefix}.layers.{index}", index)
     # deepseek_v2.py:1113 (0.21.0) use_mha
     if builder.architecture == "DeepseekForCausalLM" or (
         text.get("qk_nope_head_dim"),
         text.get("qk_rope_head_dim"),
     ) == (0, 0):
-        return _first_generation(builder, site, index)
+        return _first_generation(site)
     indexer = indexer_of(text)
     if indexer is not None and not draft and not _has_indexer(text, index):
         indexer = None
@@ -84,22 +84,19 @@ def _layer(builder: Builder, prefix: str, index: int, *, draft: bool = False) ->
     return builder.layer_like(kind, index, site.prefix, [mla_mixer(text, indexer=indexer)], modules_of)
 
 
-def _first_generation(builder: Builder, site: Site, index: int) -> Layer:
+def _first_generation(site: Site) -> Layer:
     """DeepSeek-MoE 16B: the routed MLP behind ordinary attention (deepseek_v2.py DeepseekAttention)."""
-    text = builder.text
+    text = site.b.text
     hidden = text.integer("hidden_size")
     heads, kv, width = heads_of(text)
-    bias = text.flag("attention_bias")
     modules: list[Module] = [
-        site.qkv(hidden, heads, kv, width, bias=bias),
+        site.qkv(hidden, heads, kv, width, bias=text.flag("attention_bias")),
         site.row("self_attn.o_proj", hidden, heads * width, "attention"),
-        *_mlp(site, text, index),
+        *_mlp(site, text, site.index),
         site.norm("input_layernorm", hidden),
         site.norm("post_attention_layernorm", hidden),
     ]
-    return builder.layer(
-        index, site.prefix, [Attention("full", heads, kv, width, width, rope=rope_of(text, width))], modules
-    )
+    return site.layer([Attention("full", heads, kv, width, width, rope=rope_of(text, width))], modules)
 
 
 def _has_indexer(text: Config, index: int) -> bool:

@@ -46,7 +46,7 @@ def build(builder: Builder) -> Skeleton:
         (_rope(text, rotary, "rope_theta", 1e4), _rope(text, rotary, "compress_rope_theta", 1.6e5)),
         indexer,
     )
-    layers = tuple(_layer(net, f"layers.{i}", i) for i in range(count))
+    layers = tuple(_layer(net, site) for site in net.builder.sites("layers", count))
     drafts = tuple(_draft(net, i, count + i) for i in range(nextn))
     root = builder.head(
         text.integer("vocab_size"),
@@ -84,8 +84,8 @@ def _hyper(net: _Net) -> list[Module]:
     return modules
 
 
-def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
-    site, ratio = net.builder.site(prefix), net.ratios[index]
+def _layer(net: _Net, site: Site, draft: bool = False) -> Layer:
+    ratio = net.ratios[site.index]
     mixer = Attention(
         "mla",
         net.heads,
@@ -101,12 +101,12 @@ def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
     )
     modules = [
         *_attention(net, site, ratio),
-        *_mlp(net, site, index, draft),
+        *_mlp(net, site, site.index, draft),
         site.norm("attn_norm", net.hidden),
         site.norm("ffn_norm", net.hidden),
         *_hyper(net),
     ]
-    return net.builder.layer(index, prefix, [mixer], modules)
+    return site.layer([mixer], modules)
 
 
 def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
@@ -229,8 +229,8 @@ def _scheme(site: Site, names: list[str], fused: str) -> Scheme | None:
 
 
 def _draft(net: _Net, number: int, index: int) -> Layer:
-    site, hidden = net.builder.site(f"mtp.{number}"), net.hidden
-    block = _layer(net, site.prefix, index, draft=True)
+    site, hidden = net.builder.site(f"mtp.{number}", index), net.hidden
+    block = _layer(net, site, draft=True)
     vocab = net.builder.text.integer("vocab_size")
     modules: list[Module] = [
         *_hyper_head(net, "hc_head"),
@@ -243,4 +243,4 @@ def _draft(net: _Net, number: int, index: int) -> Layer:
         *block.block.modules,
         Vocab("embed_tokens", vocab, hidden, net.builder.dtype, "embed", stored=False),
     ]
-    return net.builder.layer(index, site.prefix, block.mixers, modules)
+    return site.layer(block.mixers, modules)

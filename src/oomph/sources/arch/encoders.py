@@ -111,17 +111,20 @@ def _nomic(builder: Builder) -> Skeleton:
     base = {"rope_type": "default", "rope_theta": text.number("rotary_emb_base", default=1e3)}
     rope = rope_of(text, hidden // heads, params=base, positions=positions)
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads, rope=rope)
-    layers = []
-    for site in builder.sites("encoder.layers", text.integer("n_layer", high=10_000)):
-        qkv = site.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=bias)
-        modules: list[Module] = [
-            qkv,
-            site.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
-            *_nomic_mlp(site, hidden, inner, bias, text.text("activation_function", default="swiglu") == "swiglu"),
-            *_norm(builder, "norm1", hidden, True),
-            *_norm(builder, "norm2", hidden, True),
-        ]
-        layers.append(site.layer([attention], modules))
+    gated = text.text("activation_function", default="swiglu") == "swiglu"
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=bias),
+                site.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
+                *_nomic_mlp(site, hidden, inner, bias, gated),
+                *_norm(builder, "norm1", hidden, True),
+                *_norm(builder, "norm2", hidden, True),
+            ],
+        )
+        for site in builder.sites("encoder.layers", text.integer("n_layer", high=10_000))
+    )
     root: list[Module] = [
         Vocab("embeddings.word_embeddings", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
         Vocab("embeddings.token_type_embeddings", text.integer("type_vocab_size"), hidden, builder.dtype, "embed"),
@@ -129,7 +132,7 @@ def _nomic(builder: Builder) -> Skeleton:
     ]
     longest = min(positions, text.integer("n_positions", "max_position_embeddings", default=8192))
     params = (("derived_max_len", longest), ("max_len_key", "max_trained_positions"))
-    return Skeleton(tuple(layers), builder.block(root), pooling=True, max_position=longest, params=params)
+    return Skeleton(layers, builder.block(root), pooling=True, max_position=longest, params=params)
 
 
 def _nomic_mlp(site: Site, hidden: int, inner: int, bias: bool, gated: bool) -> list[Module]:

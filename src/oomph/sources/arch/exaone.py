@@ -4,9 +4,18 @@ Behind it: EXAONE 4.5.
 """
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Layer, Module, Rope
+from oomph.ir import Layer, Module, Rope
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing
-from oomph.sources.arch.decoder import Style, attention_modules, decoder_layers, decoder_root, dims, fill, layer_kinds
+from oomph.sources.arch.decoder import (
+    Style,
+    attention,
+    attention_modules,
+    decoder_layers,
+    decoder_root,
+    dims,
+    fill,
+    layer_kinds,
+)
 from oomph.sources.arch.dense import STYLES
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.qwen_vision import qwen2_5_vision
@@ -20,9 +29,11 @@ def build(builder: Builder) -> Skeleton:
     rope = rope_of(text, dims(text, STYLE)[2])
     kinds = layer_kinds(text, STYLE)
     count = len(kinds)
-    layers = tuple(_layer(builder, "model.layers", i, kinds[i], rope, _is_sparse(builder, i)) for i in range(count))
+    layers = tuple(
+        _layer(site, kinds[site.index], rope, _is_sparse(builder, site.index)) for site in builder.sites("model.layers")
+    )
     nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
-    drafts = tuple(_layer(builder, "mtp.layers", i, kinds[i % count], rope, False) for i in range(nextn))
+    drafts = tuple(_layer(site, kinds[site.index % count], rope, False) for site in builder.sites("mtp.layers", nextn))
     return Skeleton(
         layers,
         decoder_root(builder, STYLE),
@@ -54,17 +65,17 @@ def _is_sparse(builder: Builder, index: int) -> bool:
     return index >= builder.text.integer("first_k_dense_replace", low=0)
 
 
-def _layer(builder: Builder, prefix: str, index: int, kind: str, rope: Rope, sparse: bool) -> Layer:
-    text = builder.text
-    heads, kv, width = dims(text, STYLE)
+def _layer(site: Site, kind: str, rope: Rope, sparse: bool) -> Layer:
+    text = site.b.text
     hidden = text.integer("hidden_size")
     window = text.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
-    site = builder.site(f"{prefix}.{index}")
-    modules = attention_modules(builder, site, STYLE, heads, kv, width)
-    modules += _experts(site) if sparse else site.gated_mlp(hidden, text.integer("intermediate_size"))
-    modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
-    attention = Attention("sliding_window" if window else "full", heads, kv, width, width, window=window, rope=rope)
-    return builder.layer(index, site.prefix, [attention], modules)
+    modules = [
+        *attention_modules(site.b, site, STYLE, *dims(text, STYLE)),
+        *(_experts(site) if sparse else site.gated_mlp(hidden, text.integer("intermediate_size"))),
+        site.norm("input_layernorm", hidden),
+        site.norm("post_attention_layernorm", hidden),
+    ]
+    return site.layer([attention(text, window, rope)], modules)
 
 
 def _experts(site: Site) -> list[Module]:

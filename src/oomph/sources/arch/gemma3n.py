@@ -32,7 +32,8 @@ def build(builder: Builder) -> Skeleton:
     types = layer_types(text, 5)
     mixers = _mixers(text, types)
     first = _first_shared(text, types)
-    layers = tuple(_layer(builder, prefix, i, mixer, shares=i >= first) for i, mixer in enumerate(mixers))
+    places = builder.sites(f"{prefix}.layers", len(mixers))
+    layers = tuple(_layer(site, mixer, shares=site.index >= first) for site, mixer in zip(places, mixers))
     root = _root(builder, prefix)
     if not wrapped:
         return Skeleton(layers, root)
@@ -88,11 +89,10 @@ def _first_shared(text: Config, types: list[str]) -> int:
     return len(types) - text.integer("num_kv_shared_layers", low=0, high=10_000)
 
 
-def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, *, shares: bool) -> Layer:
-    text = builder.text
+def _layer(site: Site, mixer: Attention, *, shares: bool) -> Layer:
+    builder, text = site.b, site.b.text
     hidden, streams = text.integer("hidden_size"), text.integer("altup_num_inputs")
     ple, rank = text.integer("hidden_size_per_layer_input"), text.integer("laurel_rank")
-    site = builder.site(f"{prefix}.layers.{index}")
     modules: list[Module] = [
         # created without a dtype before the model's default is set (gemma3n.py:124)
         Param("altup.correct_output_scale", (hidden,), builder.dtype, "other", created_dtype="F32"),
@@ -102,16 +102,19 @@ def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, *, share
         site.norm("altup.router_norm", hidden),
         _scalar(builder, "altup.router_input_scale"),
         *_attention(site, mixer, hidden, text.flag("attention_bias"), SHARED if shares else ""),
-        *site.gated_mlp(hidden, _inner(text, index)),
+        *site.gated_mlp(hidden, _inner(text, site.index)),
         site.column("laurel.linear_left", rank, hidden, "other"),
         site.row("laurel.linear_right", hidden, rank, "other"),
         site.norm("laurel.post_laurel_norm", hidden),
         site.replicated("per_layer_input_gate", ple, hidden, "other"),
         site.replicated("per_layer_projection", hidden, ple, "other"),
+        *(
+            site.norm(f"{n}_layernorm", hidden)
+            for n in ("input", "post_attention", "pre_feedforward", "post_feedforward")
+        ),
+        site.norm("post_per_layer_input_norm", hidden),
     ]
-    norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")
-    modules += [*[site.norm(f"{n}_layernorm", hidden) for n in norms], site.norm("post_per_layer_input_norm", hidden)]
-    return builder.layer(index, site.prefix, [mixer], modules)
+    return site.layer([mixer], modules)
 
 
 def _scalar(builder: Builder, name: str) -> Param:
@@ -142,6 +145,9 @@ def _inner(text: Config, index: int) -> int:
     return sizes[index]
 
 
+_SCALARS = ("embed_scale", "embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale")
+
+
 def _root(builder: Builder, prefix: str) -> Block:
     text = builder.text
     hidden, ple = text.integer("hidden_size"), text.integer("hidden_size_per_layer_input")
@@ -153,14 +159,13 @@ def _root(builder: Builder, prefix: str) -> Block:
         ),
         site.column(f"{prefix}.per_layer_model_projection", wide, hidden, "other"),
         Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), builder.dtype, "norm"),
-    ]
-    scalars = ("embed_scale", "embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale")
-    extra += [_scalar(builder, f"{prefix}.{n}") for n in scalars]
-    for name in ("altup_projections", "altup_unembed_projections"):
-        extra += [
+        *(_scalar(builder, f"{prefix}.{n}") for n in _SCALARS),
+        *(
             site.column(f"{prefix}.{name}.{i}", hidden, hidden, "other")
+            for name in ("altup_projections", "altup_unembed_projections")
             for i in range(text.integer("altup_num_inputs", high=64) - 1)
-        ]
+        ),
+    ]
     return builder.head(
         text.integer("vocab_size"),
         hidden,
@@ -191,12 +196,15 @@ _VECTORS = (
 
 
 def vision_tower(builder: Builder, prefix: str) -> Tower:
+    site = builder.site(prefix)
     blocks = [
-        (times, builder.block([_param(builder, f"timm_model.conv_{n}x{k}x{side}.weight", n, k, side, side)]))
-        for n, k, side, times in _CONVOLUTIONS
+        *(
+            (times, [site.tensor(f"timm_model.conv_{n}x{k}x{side}.weight", n, k, side, side)])
+            for n, k, side, times in _CONVOLUTIONS
+        ),
+        *((times, [site.tensor(f"timm_model.norm_{n}.weight", n)]) for n, times in _VECTORS),
     ]
-    blocks += [(times, builder.block([_param(builder, f"timm_model.norm_{n}.weight", n)])) for n, times in _VECTORS]
-    return Tower("vision_tower", "vision", prefix, tuple(blocks), layers=84, hidden=2048)
+    return site.tower("vision_tower", "vision", blocks, layers=84, hidden=2048)
 
 
 def embedder(
@@ -206,55 +214,57 @@ def embedder(
     width, site = config.integer("hidden_size", default=width), builder.site(prefix)
     modules: list[Module] = [
         Vocab("embedding", config.integer("vocab_size", default=128), width, builder.dtype, "multimodal"),
-        _param(builder, "hard_embedding_norm.weight", width),
-        _param(builder, "soft_embedding_norm.weight", width),
+        site.tensor("hard_embedding_norm.weight", width),
+        site.tensor("soft_embedding_norm.weight", width),
         site.row("embedding_projection", hidden, width, "multimodal", quantised=False),
     ]
-    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, builder.block(modules)),))
+    return site.tower(prefix.removeprefix("model."), modality, [(1, modules)])
 
 
 def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
     audio.fill(hidden_size=1536, conf_num_attention_heads=8, conf_num_hidden_layers=12, conf_conv_kernel_size=5)
     hidden, heads = audio.integer("hidden_size"), audio.integer("conf_num_attention_heads")
     count, kernel = audio.integer("conf_num_hidden_layers", high=10_000), audio.integer("conf_conv_kernel_size")
-    sub = "subsample_conv_projection."
+    sub, site = "subsample_conv_projection.", builder.site(prefix)
     first: list[Module] = [
-        _param(builder, f"{sub}conv_0.conv.weight", 128, 1, 3, 3),
-        _param(builder, f"{sub}conv_0.norm.weight", 128),
-        _param(builder, f"{sub}conv_1.conv.weight", 32, 128, 3, 3),
-        _param(builder, f"{sub}conv_1.norm.weight", 32),
+        site.tensor(f"{sub}conv_0.conv.weight", 128, 1, 3, 3),
+        site.tensor(f"{sub}conv_0.norm.weight", 128),
+        site.tensor(f"{sub}conv_1.conv.weight", 32, 128, 3, 3),
+        site.tensor(f"{sub}conv_1.norm.weight", 32),
         # 128 mel bins, halved twice by the convolutions
-        _param(builder, f"{sub}input_proj_linear.weight", hidden, 32 * 32),
+        site.tensor(f"{sub}input_proj_linear.weight", hidden, 32 * 32),
     ]
-    layer = _conformer(builder, hidden, heads, kernel, audio)
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
-    return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
+    layer = _conformer(site, hidden, heads, kernel, audio)
+    return site.tower("audio_tower", "audio", [(1, first), (count, layer)], count, hidden, 4 * hidden, heads)
 
 
-def _conformer(builder: Builder, hidden: int, heads: int, kernel: int, audio: Config) -> list[Module]:
+def _feed_forward(site: Site, at: str, hidden: int) -> list[Module]:
+    return [
+        site.tensor(f"{at}.pre_layer_norm.weight", hidden),
+        site.tensor(f"{at}.ffw_layer_1.weight", 4 * hidden, hidden),
+        site.tensor(f"{at}.ffw_layer_2.weight", hidden, 4 * hidden),
+        site.tensor(f"{at}.post_layer_norm.weight", hidden),
+    ]
+
+
+def _conformer(site: Site, hidden: int, heads: int, kernel: int, audio: Config) -> list[Module]:
     at = "conformer.0."
-    modules: list[Module] = []
-    for n in ("ffw_layer_start", "ffw_layer_end"):
-        modules += [
-            _param(builder, f"{at}{n}.pre_layer_norm.weight", hidden),
-            _param(builder, f"{at}{n}.ffw_layer_1.weight", 4 * hidden, hidden),
-            _param(builder, f"{at}{n}.ffw_layer_2.weight", hidden, 4 * hidden),
-            _param(builder, f"{at}{n}.post_layer_norm.weight", hidden),
-        ]
     squares = ("attn.relative_position_embedding.pos_proj", "attn.q_proj", "attn.k_proj", "attn.v_proj", "post")
-    modules += [
-        _param(builder, f"{at}attention.pre_attn_norm.weight", hidden),
-        _param(builder, f"{at}attention.attn.per_dim_scale", hidden // heads),
-        *[_param(builder, f"{at}attention.{n}.weight", hidden, hidden) for n in squares],
-        _param(builder, f"{at}attention.post_norm.weight", hidden),
-        _param(builder, f"{at}lconv1d.pre_layer_norm.weight", hidden),
-        _param(builder, f"{at}lconv1d.linear_start.weight", 2 * hidden, hidden),
-        _param(builder, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
-        _param(builder, f"{at}lconv1d.conv_norm.weight", hidden),
-        _param(builder, f"{at}lconv1d.linear_end.weight", hidden, hidden),
-        _param(builder, f"{at}norm.weight", hidden),
+    return [
+        *_feed_forward(site, f"{at}ffw_layer_start", hidden),
+        *_feed_forward(site, f"{at}ffw_layer_end", hidden),
+        site.tensor(f"{at}attention.pre_attn_norm.weight", hidden),
+        site.tensor(f"{at}attention.attn.per_dim_scale", hidden // heads),
+        *[site.tensor(f"{at}attention.{n}.weight", hidden, hidden) for n in squares],
+        site.tensor(f"{at}attention.post_norm.weight", hidden),
+        site.tensor(f"{at}lconv1d.pre_layer_norm.weight", hidden),
+        site.tensor(f"{at}lconv1d.linear_start.weight", 2 * hidden, hidden),
+        site.tensor(f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+        site.tensor(f"{at}lconv1d.conv_norm.weight", hidden),
+        site.tensor(f"{at}lconv1d.linear_end.weight", hidden, hidden),
+        site.tensor(f"{at}norm.weight", hidden),
+        *_conformer_buffers(site.b, hidden, at, audio),
     ]
-    return modules + _conformer_buffers(builder, hidden, at, audio)
 
 
 def _conformer_buffers(builder: Builder, hidden: int, at: str, audio: Config) -> list[Module]:
@@ -281,7 +291,3 @@ def _conformer_buffers(builder: Builder, hidden: int, at: str, audio: Config) ->
             created_dtype="F32",
         ),
     ]
-
-
-def _param(builder: Builder, name: str, *shape: int) -> Param:
-    return Param(name, shape, builder.dtype, "multimodal")

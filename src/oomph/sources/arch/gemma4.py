@@ -271,16 +271,16 @@ def build_assistant(builder: Builder) -> Skeleton:
         ]
     tied = builder.config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings"))
     root = builder.head(vocab, hidden, tied=tied, extra=extra)
-    return Skeleton(tuple(_assistant_layer(builder, i, kind) for i, kind in enumerate(types)), root)
+    places = builder.sites("model.layers", len(types))
+    return Skeleton(tuple(_assistant_layer(site, kind) for site, kind in zip(places, types)), root)
 
 
-def _assistant_layer(builder: Builder, index: int, kind: str) -> Layer:
-    text = builder.text
+def _assistant_layer(site: Site, kind: str) -> Layer:
+    text = site.b.text
     if kind not in ("full_attention", "sliding_attention"):
         raise ConfigError(f"{text.where}: layer_types has {kind!r}, which is not known")
     hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
     width = text.integer("global_head_dim" if kind == "full_attention" else "head_dim")
-    site = builder.site(f"model.layers.{index}")
     queries = ("self_attn.q_proj", heads * width, heads)
     norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")
     modules: list[Module] = [
@@ -289,6 +289,6 @@ def _assistant_layer(builder: Builder, index: int, kind: str) -> Layer:
         site.norm("self_attn.q_norm", width),
         *site.gated_mlp(hidden, text.integer("intermediate_size")),
         *[site.norm(f"{n}_layernorm", hidden) for n in norms],
-        Param("layer_scalar", (1,), builder.dtype, "other"),
+        Param("layer_scalar", (1,), site.b.dtype, "other"),
     ]
-    return builder.layer(index, site.prefix, [], modules)
+    return site.layer([], modules)

@@ -13,8 +13,9 @@ from oomph.sources.config import Config
 
 def projector(builder: Builder, prefix: str, modality: Literal["vision", "audio"], hidden: int, width: int) -> Tower:
     site = builder.site(prefix)
-    project = _plain(site, "embedding_projection", hidden, width)
-    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, builder.block([project])),))
+    return site.tower(
+        prefix.removeprefix("model."), modality, [(1, [_plain(site, "embedding_projection", hidden, width)])]
+    )
 
 
 def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
@@ -24,20 +25,19 @@ def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
     vision.fill(patch_size=16, pooling_kernel_size=3, mm_embed_dim=3840, mm_posemb_size=1120, output_proj_dims=3840)
     width, at = vision.integer("mm_embed_dim"), "model.vision_embedder"
     patch = 3 * (vision.integer("patch_size") * vision.integer("pooling_kernel_size")) ** 2
-    modules: list[Module] = [
-        *[_param(builder, f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
-        site.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
-        *[_param(builder, f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
-        _param(builder, f"{at}.pos_embedding", vision.integer("mm_posemb_size"), 2, width),
-    ]
-    ins = [("vision", vision.integer("output_proj_dims"))]
+    widths = {"vision": vision.integer("output_proj_dims")}
     if builder.config.has("audio_config"):
-        ins.append(("audio", audio.integer("audio_embed_dim", default=640)))
-    for name, wide in ins:
-        modules.append(
+        widths["audio"] = audio.integer("audio_embed_dim", default=640)
+    return [
+        *[site.tensor(f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
+        site.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
+        *[site.tensor(f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
+        site.tensor(f"{at}.pos_embedding", vision.integer("mm_posemb_size"), 2, width),
+        *(
             site.replicated(f"model.embed_{name}.embedding_projection", hidden, wide, "multimodal", quantised=False)
-        )
-    return modules
+            for name, wide in widths.items()
+        ),
+    ]
 
 
 def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
@@ -54,30 +54,27 @@ def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
     count, patch = vision.integer("num_hidden_layers", high=10_000), vision.integer("patch_size")
     site, clipped = builder.site(prefix), vision.flag("use_clipped_linears")
     first: list[Module] = [
-        _param(
-            builder, "patch_embedder.position_embedding_table", 2, vision.integer("position_embedding_size"), hidden
-        ),
+        site.tensor("patch_embedder.position_embedding_table", 2, vision.integer("position_embedding_size"), hidden),
         _plain(site, "patch_embedder.input_proj", hidden, 3 * patch * patch),
         *[
             Param(f"encoder.rotary_emb.{n}", (width // 4,), "F32", "multimodal", stored=False, created_dtype="F32")
             for n in ("inv_freq", "original_inv_freq")
         ],
+        *(site.tensor(name, hidden) for name in (("std_bias", "std_scale") if vision.flag("standardize") else ())),
     ]
-    if vision.flag("standardize"):
-        first += [_param(builder, "std_bias", hidden), _param(builder, "std_scale", hidden)]
     at = "encoder.layers.0."
     layer = [
         *_linear(site, f"{at}self_attn.q_proj", heads * width, hidden, clipped),
         *_linear(site, f"{at}self_attn.k_proj", kv * width, hidden, clipped),
         *_linear(site, f"{at}self_attn.v_proj", kv * width, hidden, clipped),
         *_linear(site, f"{at}self_attn.o_proj", hidden, heads * width, clipped),
-        _param(builder, f"{at}self_attn.q_norm.weight", width),
-        _param(builder, f"{at}self_attn.k_norm.weight", width),
+        site.tensor(f"{at}self_attn.q_norm.weight", width),
+        site.tensor(f"{at}self_attn.k_norm.weight", width),
         *_linear(site, f"{at}mlp.gate_proj", inter, hidden, clipped),
         *_linear(site, f"{at}mlp.up_proj", inter, hidden, clipped),
         *_linear(site, f"{at}mlp.down_proj", hidden, inter, clipped),
         *[
-            _param(builder, f"{at}{n}_layernorm.weight", hidden)
+            site.tensor(f"{at}{n}_layernorm.weight", hidden)
             for n in ("input", "post_attention", "pre_feedforward", "post_feedforward")
         ],
     ]
@@ -99,10 +96,10 @@ def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
     sub = "subsample_conv_projection."
     site = builder.site(prefix)
     first: list[Module] = [
-        _param(builder, f"{sub}layer0.conv.weight", c0, 1, 3, 3),
-        _param(builder, f"{sub}layer0.norm.weight", c0),
-        _param(builder, f"{sub}layer1.conv.weight", c1, c0, 3, 3),
-        _param(builder, f"{sub}layer1.norm.weight", c1),
+        site.tensor(f"{sub}layer0.conv.weight", c0, 1, 3, 3),
+        site.tensor(f"{sub}layer0.norm.weight", c0),
+        site.tensor(f"{sub}layer1.conv.weight", c1, c0, 3, 3),
+        site.tensor(f"{sub}layer1.norm.weight", c1),
         # 128 mel bins, halved twice by the convolutions
         _plain(site, f"{sub}input_proj_linear", hidden, c1 * 32),
         Param("rel_pos_enc.inv_timescales", (1, 1, hidden // 2), builder.dtype, "multimodal", stored=False),
@@ -113,18 +110,13 @@ def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
 
 
 def _conformer(site: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) -> list[Module]:
-    at, builder = "layers.0.", site.b
-    modules: list[Module] = []
-    for n in ("feed_forward1", "feed_forward2"):
-        modules += [
-            *_linear(site, f"{at}{n}.ffw_layer_1", 4 * hidden, hidden, clipped),
-            *_linear(site, f"{at}{n}.ffw_layer_2", hidden, 4 * hidden, clipped),
-            _param(builder, f"{at}{n}.pre_layer_norm.weight", hidden),
-            _param(builder, f"{at}{n}.post_layer_norm.weight", hidden),
-        ]
-    modules += [
-        _param(builder, f"{at}self_attn.per_dim_scale", head_dim),
-        Param(f"{at}self_attn.softcap", (), builder.dtype, "multimodal", stored=False),
+    at = "layers.0."
+    norms = ("lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm_pre_attn", "norm_post_attn", "norm_out")
+    return [
+        *_feed_forward(site, f"{at}feed_forward1", hidden, clipped),
+        *_feed_forward(site, f"{at}feed_forward2", hidden, clipped),
+        site.tensor(f"{at}self_attn.per_dim_scale", head_dim),
+        Param(f"{at}self_attn.softcap", (), site.b.dtype, "multimodal", stored=False),
         *_linear(site, f"{at}self_attn.q_proj", hidden, hidden, clipped),
         *_linear(site, f"{at}self_attn.k_proj", hidden, hidden, clipped),
         *_linear(site, f"{at}self_attn.v_proj", hidden, hidden, clipped),
@@ -132,18 +124,24 @@ def _conformer(site: Site, hidden: int, head_dim: int, kernel: int, clipped: boo
         _plain(site, f"{at}self_attn.relative_k_proj", hidden, hidden),
         *_linear(site, f"{at}lconv1d.linear_start", 2 * hidden, hidden, clipped),
         *_linear(site, f"{at}lconv1d.linear_end", hidden, hidden, clipped),
-        _param(builder, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+        site.tensor(f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+        *(site.tensor(f"{at}{n}.weight", hidden) for n in norms),
     ]
-    norms = ("lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm_pre_attn", "norm_post_attn", "norm_out")
-    return modules + [_param(builder, f"{at}{n}.weight", hidden) for n in norms]
+
+
+def _feed_forward(site: Site, at: str, hidden: int, clipped: bool) -> list[Module]:
+    return [
+        *_linear(site, f"{at}.ffw_layer_1", 4 * hidden, hidden, clipped),
+        *_linear(site, f"{at}.ffw_layer_2", hidden, 4 * hidden, clipped),
+        site.tensor(f"{at}.pre_layer_norm.weight", hidden),
+        site.tensor(f"{at}.post_layer_norm.weight", hidden),
+    ]
 
 
 def _linear(site: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
     """Gemma4ClippableLinear: a linear layer and, where clipped, the four bounds as scalars."""
-    modules: list[Module] = [_plain(site, f"{name}.linear", out, inputs)]
-    if clipped:
-        modules += [_param(site.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
-    return modules
+    bounds = ("input_min", "input_max", "output_min", "output_max") if clipped else ()
+    return [_plain(site, f"{name}.linear", out, inputs), *(site.tensor(f"{name}.{bound}") for bound in bounds)]
 
 
 def _plain(site: Site, name: str, out: int, inputs: int, *, bias: bool = False) -> Linear:
@@ -156,7 +154,3 @@ def _plain(site: Site, name: str, out: int, inputs: int, *, bias: bool = False) 
     fits = even or method in ("bitsandbytes", "compressed-tensors")
     modules = site.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
     return replace(modules, quantised_by="Gemma 4's encoders quantised") if fits else modules
-
-
-def _param(builder: Builder, name: str, *shape: int) -> Param:
-    return Param(name, shape, builder.dtype, "multimodal")

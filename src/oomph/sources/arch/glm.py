@@ -37,30 +37,32 @@ def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
         tied=text.flag("tie_word_embeddings"),
     )
     return Skeleton(
-        tuple(_layer(builder, prefix, i, attention) for i in range(count)),
+        tuple(_layer(site, attention) for site in builder.sites(f"{prefix}.layers")),
         root,
-        drafts=tuple(_layer(builder, prefix, count + i, attention, draft=True) for i in range(nextn)),
+        drafts=tuple(_layer(site, attention, draft=True) for site in builder.sites(f"{prefix}.layers", nextn, count)),
     )
 
 
-def _layer(builder: Builder, prefix: str, index: int, attention: Attention, *, draft: bool = False) -> Layer:
-    text = builder.text
+def _layer(site: Site, attention: Attention, *, draft: bool = False) -> Layer:
+    text = site.b.text
     hidden, width = text.integer("hidden_size"), attention.head_dim
-    site = builder.site(f"{prefix}.layers.{index}")
+    sparse = site.index >= text.integer("first_k_dense_replace", default=0, low=0)
     modules: list[Module] = [
         site.qkv(hidden, attention.num_heads, attention.num_kv_heads, width, bias=text.flag("attention_bias")),
         site.row("self_attn.o_proj", hidden, attention.num_heads * width, "attention"),
+        *(site.norm(f"self_attn.{name}_norm", width) for name in ("qk" if text.flag("use_qk_norm") else "")),
+        # glm4_moe.py: the router is nn.Linear in float32
+        *(
+            routed_mlp(site, text, gate_dtype="F32")
+            if sparse
+            else site.gated_mlp(hidden, text.integer("intermediate_size"))
+        ),
+        site.norm("input_layernorm", hidden),
+        site.norm("post_attention_layernorm", hidden),
     ]
-    if text.flag("use_qk_norm"):
-        modules += [site.norm("self_attn.q_norm", width), site.norm("self_attn.k_norm", width)]
-    if index >= text.integer("first_k_dense_replace", default=0, low=0):
-        modules += routed_mlp(site, text, gate_dtype="F32")  # glm4_moe.py: the router is nn.Linear in float32
-    else:
-        modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
-    modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
     if draft:
         modules = nextn_modules(site, hidden, text.integer("vocab_size"), modules, own_vocab=True)
-    return builder.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 # GLM-4.1V (dense) and GLM-4.5V (routed): GLM-4's language models behind a vision tower.
@@ -89,7 +91,6 @@ def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
     )  # fmt: skip
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
-    count = text.integer("num_hidden_layers", high=10_000)
     root = builder.head(
         text.integer("vocab_size"),
         text.integer("hidden_size"),
@@ -98,26 +99,23 @@ def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
         head=head,
         tied=text.flag("tie_word_embeddings"),
     )
-    return Skeleton(tuple(_vision_layer(builder, prefix, i, attention) for i in range(count)), root)
+    return Skeleton(tuple(_dense_layer(site, attention) for site in builder.sites(f"{prefix}.layers")), root)
 
 
-def _vision_layer(builder: Builder, prefix: str, index: int, attention: Attention) -> Layer:
-    text = builder.text
+def _dense_layer(site: Site, attention: Attention) -> Layer:
+    text = site.b.text
     hidden, inter, width = text.integer("hidden_size"), text.integer("intermediate_size"), attention.head_dim
-    site = builder.site(f"{prefix}.layers.{index}")
     packed = "mlp.gate_up_proj"
     parts = (Part(packed, 2 * inter, created=False), *(Part(f"{packed}.{i}", inter, stored=False) for i in (0, 1)))
     norms = ("input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm")
     modules: list[Module] = [
         site.qkv(hidden, attention.num_heads, attention.num_kv_heads, width, bias=text.flag("attention_bias")),
         site.row("self_attn.o_proj", hidden, attention.num_heads * width, "attention"),
-        Linear(
-            packed, parts, hidden, "column", "mlp", builder.dtype, scheme=builder.scheme([f"{site.prefix}.{packed}"])
-        ),
+        Linear(packed, parts, hidden, "column", "mlp", site.b.dtype, scheme=site.b.scheme([f"{site.prefix}.{packed}"])),
         site.row("mlp.down_proj", hidden, inter, "mlp"),
         *[site.norm(n, hidden) for n in norms],
     ]
-    return builder.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:

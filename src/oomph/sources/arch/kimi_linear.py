@@ -21,11 +21,10 @@ def build(builder: Builder) -> Skeleton:
     text = builder.text
     wrapped = builder.architecture == "KimiK3ForConditionalGeneration"
     prefix = "language_model.model" if wrapped else "model"
-    count = text.integer("num_hidden_layers", high=10_000)
     kda = set(text.sub("linear_attn_config").integers("kda_layers"))
     if not text.has("linear_attn_config"):
         raise ConfigError(f"{text.where} has no linear_attn_config")
-    layers = tuple(_layer(builder, prefix, i, i + 1 in kda) for i in range(count))
+    layers = tuple(_layer(site, site.index + 1 in kda) for site in builder.sites(f"{prefix}.layers"))
     hidden = text.integer("hidden_size")
     extra: list[Module] = []
     if text.integer("attn_res_block_size", default=0, low=0):
@@ -48,16 +47,15 @@ def build(builder: Builder) -> Skeleton:
     return Skeleton(layers, root, towers=towers, modalities=(Modality("vision_chunk", IMAGE_TOKENS),))
 
 
-def _layer(builder: Builder, prefix: str, index: int, delta: bool) -> Layer:
-    text = builder.text
+def _layer(site: Site, delta: bool) -> Layer:
+    text = site.b.text
     hidden = text.integer("hidden_size")
-    site = builder.site(f"{prefix}.layers.{index}")
     mixer: Mixer
     if delta:
         mixer, modules = _delta(site, text.sub("linear_attn_config"), hidden)
     else:
         mixer, modules = _latent(site, text)
-    if index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts"):
+    if site.index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts"):
         modules += _moe(site, text)
     else:
         modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
@@ -66,9 +64,9 @@ def _layer(builder: Builder, prefix: str, index: int, delta: bool) -> Layer:
         for name in ("self_attention_res", "mlp_res"):
             modules += [
                 site.norm(f"{name}_norm", hidden),
-                Param(f"{name}_proj.weight", (1, hidden), builder.dtype, "other"),
+                Param(f"{name}_proj.weight", (1, hidden), site.b.dtype, "other"),
             ]
-    return builder.layer(index, site.prefix, [mixer], modules)
+    return site.layer([mixer], modules)
 
 
 def _delta(site: Site, config: Config, hidden: int) -> tuple[State, list[Module]]:

@@ -193,8 +193,7 @@ def build_cosmos(builder: Builder) -> Skeleton:
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
     bias, at = text.flag("attention_bias"), "model.language_model.layers"
     layers: list[Layer] = []
-    for i in range(text.integer("num_hidden_layers", high=5_000)):
-        site = builder.site(f"{at}.{i}")
+    for i, site in enumerate(builder.sites(at, text.integer("num_hidden_layers", high=5_000))):
         mixer: list[Module] = [
             site.qkv(hidden, heads, kv, width, bias=bias),
             site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
@@ -205,9 +204,10 @@ def build_cosmos(builder: Builder) -> Skeleton:
             site.row("mlp.down_proj", hidden, inner, "mlp", bias=text.flag("mlp_bias")),
             site.norm("post_attention_layernorm", hidden),
         ]
-        layers.extend(
-            (builder.layer(2 * i, site.prefix, [attention], mixer), builder.layer(2 * i + 1, site.prefix, [], mlp))
-        )
+        layers += [
+            builder.site(site.prefix, 2 * i).layer([attention], mixer),
+            builder.site(site.prefix, 2 * i + 1).layer([], mlp),
+        ]
     root = builder.head(
         text.integer("vocab_size"),
         hidden,

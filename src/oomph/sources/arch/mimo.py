@@ -24,26 +24,25 @@ def build(builder: Builder) -> Skeleton:
         fill(builder, QWEN2)
         layers = decoder_layers(builder, QWEN2)
         count = builder.text.integer("num_nextn_predict_layers", default=0, low=0, high=64)
-        drafts = tuple(_mtp_layer(builder, i, layers[0]) for i in range(count))
+        drafts = tuple(_mtp_layer(site, layers[0]) for site in builder.sites("model.mtp_layers", count))
         return Skeleton(layers, decoder_root(builder, QWEN2), drafts)
     return _v2(builder)
 
 
-def _mtp_layer(builder: Builder, index: int, like: Layer) -> Layer:
-    text = builder.text
+def _mtp_layer(site: Site, like: Layer) -> Layer:
+    text = site.b.text
     hidden = text.integer("hidden_size")
-    site = builder.site(f"model.mtp_layers.{index}")
     modules: list[Module] = [
         site.norm("token_layernorm", hidden),
         site.norm("hidden_layernorm", hidden),
         site.replicated("input_proj", hidden, 2 * hidden, "other", quantised=False),
-        *attention_modules(builder, site, QWEN2, *dims(text, QWEN2)),
-        *dense_mlp(builder, QWEN2)(site, index),
+        *attention_modules(site.b, site, QWEN2, *dims(text, QWEN2)),
+        *dense_mlp(site.b, QWEN2)(site, site.index),
         site.norm("input_layernorm", hidden),
         site.norm("post_attention_layernorm", hidden),
         site.norm("final_layernorm", hidden),
     ]
-    return builder.layer(index, site.prefix, like.mixers, modules)
+    return site.layer(like.mixers, modules)
 
 
 # --- MiMo-V2 -------------------------------------------------------------------------------------------------------
@@ -52,20 +51,19 @@ def _mtp_layer(builder: Builder, index: int, like: Layer) -> Layer:
 def _v2(builder: Builder) -> Skeleton:
     text = builder.text
     count = text.integer("num_hidden_layers", high=10_000)
-    sliding = _pattern(text, "hybrid_layer_pattern", count)
+    hidden, sliding = text.integer("hidden_size"), _pattern(text, "hybrid_layer_pattern", count)
     sparse = _pattern(text, "moe_layer_freq", count)
     whole = _v2_attention(text, "", 0)
     local = _v2_attention(text, "swa_", text.integer("sliding_window_size", "sliding_window"))
     layers = []
     for i, site in enumerate(builder.sites("model.layers", count)):
         attention = local if sliding[i] else whole
-        modules = _v2_modules(site, attention)
-        modules += (
-            _v2_experts(site)
-            if sparse[i]
-            else site.gated_mlp(text.integer("hidden_size"), text.integer("intermediate_size"))
-        )
-        modules += [site.norm(n, text.integer("hidden_size")) for n in ("input_layernorm", "post_attention_layernorm")]
+        modules = [
+            *_v2_modules(site, attention),
+            *(_v2_experts(site) if sparse[i] else site.gated_mlp(hidden, text.integer("intermediate_size"))),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
         layers.append(site.layer([attention], modules))
     return Skeleton(tuple(layers), decoder_root(builder, Style()))
 

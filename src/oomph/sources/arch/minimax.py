@@ -136,7 +136,11 @@ def build_m3(builder: Builder) -> Skeleton:
     count = text.integer("num_hidden_layers", high=10_000)
     indexed = _switches(text.sub("sparse_attention_config"), "sparse_attention_freq", count)
     routed = _switches(text, "moe_layer_freq", count)
-    layers = tuple(_layer(builder, prefix, i, sparse if indexed[i] else full, routed[i]) for i in range(count))
+    mixers = [sparse if is_indexed else full for is_indexed in indexed]
+    layers = tuple(
+        site.layer([mixer], _modules(builder, site, mixer, routed=experts))
+        for site, mixer, experts in zip(builder.sites(f"{prefix}.layers", count), mixers, routed)
+    )
     root = builder.head(
         text.integer("vocab_size"),
         text.integer("hidden_size"),
@@ -186,11 +190,6 @@ def _unstored(module: Module) -> Module:
     if isinstance(module, Linear):
         return replace(module, parts=tuple(replace(p, stored=False) for p in module.parts))
     return replace(module, stored=False)
-
-
-def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, routed: bool) -> Layer:
-    site = builder.site(f"{prefix}.layers.{index}")
-    return builder.layer(index, site.prefix, [mixer], _modules(builder, site, mixer, routed=routed))
 
 
 def _modules(builder: Builder, site: Site, mixer: Attention, *, routed: bool) -> list[Module]:

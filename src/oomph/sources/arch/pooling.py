@@ -81,15 +81,12 @@ def _encoder(builder: Builder, at: str) -> Skeleton:
     )  # fmt: skip
     heads, hidden = text.integer("num_attention_heads"), text.integer("hidden_size")
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads)
-    layers = tuple(
-        _encoder_layer(builder.site(f"{at}encoder.layer.{i}"), i, attention)
-        for i in range(text.integer("num_hidden_layers", high=10_000))
-    )
+    layers = tuple(_encoder_layer(site, attention) for site in builder.sites(f"{at}encoder.layer"))
     roberta = "Roberta" in builder.architecture
     return Skeleton(layers, _encoder_root(builder, at, roberta), pooling=True)
 
 
-def _encoder_layer(site: Site, index: int, attention: Attention) -> Layer:
+def _encoder_layer(site: Site, attention: Attention) -> Layer:
     text = site.b.text
     hidden, inner, heads = text.integer("hidden_size"), text.integer("intermediate_size"), attention.num_heads
     modules: list[Module] = [
@@ -102,7 +99,7 @@ def _encoder_layer(site: Site, index: int, attention: Attention) -> Layer:
         site.row("output.dense", hidden, inner, "mlp", bias=True),
         *_norm(site.b, "output.LayerNorm", hidden),
     ]
-    return site.b.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 def _norm(builder: Builder, name: str, dim: int) -> list[Module]:

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Block, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
+from oomph.ir import Attention, Block, Layer, Linear, Modality, Module, Param, Part, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.moe import qwen_moe_block
@@ -72,7 +72,9 @@ def language_model(builder: Builder, prefix: str) -> Skeleton:
     builder.text.fill(**_DEFAULTS)
     builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
     net = _Net(builder)
-    layers = tuple(_layer(net, f"{prefix}.layers.{i}", i, kind) for i, kind in enumerate(_kinds(builder.text)))
+    layers = tuple(
+        _layer(net, site, kind) for site, kind in zip(builder.sites(f"{prefix}.layers"), _kinds(builder.text))
+    )
     drafts, draft_root = _mtp(net)
     style = Style(everywhere=("embed", "lm_head") if net.next else ("embed",))
     return Skeleton(layers, decoder_root(builder, style, prefix), drafts, draft_root)
@@ -93,14 +95,15 @@ def _ssm_dtype(text: Config) -> str:
     return {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(text.text("mamba_ssm_dtype"), "")
 
 
-def _layer(net: _Net, prefix: str, index: int, kind: str) -> Layer:
-    site = net.b.site(prefix)
+def _layer(net: _Net, site: Site, kind: str) -> Layer:
     linear = kind == "linear_attention"
-    modules = _delta_net(net, site) if linear else _attention(net, site)
-    modules += _mlp(net, site, index)
-    modules += [site.norm("input_layernorm", net.hidden), site.norm("post_attention_layernorm", net.hidden)]
-    mixer: Mixer = net.state if linear else net.attention
-    return net.b.layer(index, prefix, [mixer], modules)
+    modules = [
+        *(_delta_net(net, site) if linear else _attention(net, site)),
+        *_mlp(net, site, site.index),
+        site.norm("input_layernorm", net.hidden),
+        site.norm("post_attention_layernorm", net.hidden),
+    ]
+    return site.layer([net.state if linear else net.attention], modules)
 
 
 def _attention(net: _Net, site: Site) -> list[Module]:
@@ -207,7 +210,7 @@ def _mtp(net: _Net) -> tuple[tuple[Layer, ...], Block]:
         Param("mtp.pre_fc_norm_hidden.weight", (net.hidden,), builder.dtype, "norm"),
         Param("mtp.pre_fc_norm_embedding.weight", (net.hidden,), builder.dtype, "norm"),
     ]
-    layers = tuple(_layer(net, f"mtp.layers.{i}", i, "full_attention") for i in range(count))
+    layers = tuple(_layer(net, site, "full_attention") for site in net.b.sites("mtp.layers", count))
     return layers, builder.block(root)
 
 

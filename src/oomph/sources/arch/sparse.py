@@ -101,7 +101,8 @@ def _ernie_drafts(builder: Builder, style: Style, layers: tuple[Layer, ...]) -> 
     hidden, dense = text.integer("hidden_size"), dense_mlp(builder, style)
     heads, kv, width = dims(text, style)
     drafts = []
-    for i, site in enumerate(builder.sites("model.mtp_block", count)):
+    for i in range(count):
+        site = builder.site(f"model.mtp_block.{i}", len(layers) + i)
         modules: list[Module] = [
             site.norm("mtp_emb_norm", hidden),
             site.norm("mtp_hidden_norm", hidden),
@@ -111,7 +112,7 @@ def _ernie_drafts(builder: Builder, style: Style, layers: tuple[Layer, ...]) -> 
             site.norm("input_layernorm", hidden),
             site.norm("post_attention_layernorm", hidden),
         ]
-        drafts.append(builder.layer(len(layers) + i, site.prefix, layers[0].mixers, modules))
+        drafts.append(site.layer(layers[0].mixers, modules))
     return tuple(drafts)
 
 

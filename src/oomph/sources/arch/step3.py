@@ -31,8 +31,7 @@ def build(builder: Builder) -> Skeleton:
     listed = [int(i) for i in text.text("moe_layers_enum").split(",") if i.strip().isdigit()]
     sparse = set(listed or range(1, count))
     layers = tuple(
-        builder.layer(i, f"model.layers.{i}", [attention], _modules(builder.site(f"model.layers.{i}"), i in sparse))
-        for i in range(count)
+        site.layer([attention], _modules(site, site.index in sparse)) for site in builder.sites("model.layers")
     )
     return Skeleton(layers, decoder_root(builder, Style()))
 
@@ -78,7 +77,9 @@ def build_flash(builder: Builder) -> Skeleton:
     if len(kinds) < count:
         kinds = ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(count)]
     sparse = _sparse(text, count)
-    layers = tuple(_layer(builder, text, i, kinds[i], i in sparse) for i in range(count))
+    layers = tuple(
+        _layer(site, text, kinds[site.index], site.index in sparse) for site in builder.sites("model.layers", count)
+    )
     return Skeleton(
         layers,
         builder.head(text.integer("vocab_size"), text.integer("hidden_size"), tied=text.flag("tie_word_embeddings")),
@@ -116,7 +117,7 @@ def _rope(text: Config, width: int, index: int, kind: str) -> Rope:
     return rope_of(text, width, params=params)
 
 
-def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) -> Layer:
+def _layer(site: Site, text: Config, kind: str, sparse: bool) -> Layer:
     hidden = text.integer("hidden_size")
     heads, kv = text.integer("num_attention_heads"), text.integer("num_attention_groups")
     width = text.integer("head_dim", default=hidden // heads)
@@ -125,7 +126,6 @@ def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) 
         heads, kv = other.integer("num_attention_heads"), other.integer("num_attention_groups")
         width = other.integer("head_dim", default=width)
     window = text.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
-    site = builder.site(f"model.layers.{index}")
     modules: list[Module] = [
         site.qkv(hidden, heads, kv, width, bias=text.flag("attention_bias")),
         site.row("self_attn.o_proj", hidden, heads * width, "attention"),
@@ -140,9 +140,9 @@ def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) 
         site.norm("input_layernorm", hidden),
         site.norm("post_attention_layernorm", hidden),
     ]
-    rope = _rope(text, width, index, kind)
+    rope = _rope(text, width, site.index, kind)
     attention = Attention("sliding_window" if window else "full", heads, kv, width, width, window=window, rope=rope)
-    return builder.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 def _routing(text: Config) -> Routing:
@@ -209,7 +209,8 @@ def build_step3p7(builder: Builder) -> Skeleton:
     sparse = [k == "sparse" for k in text.items("mlp_layer_types")]
     if len(sparse) < len(kinds):
         sparse = [i >= _DENSE for i in range(len(kinds))]
-    layers = tuple(_step3p7_layer(builder, text, i, kind, sparse[i]) for i, kind in enumerate(kinds))
+    places = builder.sites("model.layers", len(kinds))
+    layers = tuple(_step3p7_layer(site, text, kind, experts) for site, kind, experts in zip(places, kinds, sparse))
     side = vision.integer("image_size") // vision.integer("patch_size") // 4
     return Skeleton(
         layers,
@@ -230,13 +231,12 @@ def _root(builder: Builder, text: Config) -> Block:
     )
 
 
-def _step3p7_layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) -> Layer:
+def _step3p7_layer(site: Site, text: Config, kind: str, sparse: bool) -> Layer:
     hidden = text.integer("hidden_size")
     heads, kv, head_dim = heads_of(text)
     window = text.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
     if window:
         heads = text.integer("num_sliding_attention_heads", default=heads)
-    site = builder.site(f"model.layers.{index}")
     modules: list[Module] = [
         site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
         site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
@@ -256,7 +256,7 @@ def _step3p7_layer(builder: Builder, text: Config, index: int, kind: str, sparse
         window=window,
         rope=rope_of(text, head_dim),
     )
-    return builder.layer(index, site.prefix, [attention], modules)
+    return site.layer([attention], modules)
 
 
 def _step3p7_experts(site: Site, text: Config) -> list[Module]:

@@ -122,7 +122,7 @@ def build_hrm(builder: Builder) -> Skeleton:
     layers: list[Layer] = []
     for stack, times in (("L", slow * fast), ("H", slow)):
         for i in range(each):
-            site = builder.site(f"model.{stack}_module.layers.{i}")
+            site = builder.site(f"model.{stack}_module.layers.{i}", len(layers))
             parts = [(f"attn.gqkv_proj.{name}", wide, heads) for name in "gqkv"]
             modules: list[Module] = [
                 packed(site, "attn.gqkv_proj", parts, hidden, bias),
@@ -130,7 +130,7 @@ def build_hrm(builder: Builder) -> Skeleton:
                 packed(site, "mlp.gate_up_proj", [("mlp.gate", inner, 0), ("mlp.up", inner, 0)], hidden, mlp_bias),
                 site.row("mlp.down_proj", hidden, inner, "mlp", bias=mlp_bias),
             ]
-            layers.append(builder.layer(len(layers), site.prefix, [attention] * times, modules))
+            layers.append(site.layer([attention] * times, modules))
     start = Param("model.z_L_init", (hidden,), builder.dtype, "other")
     root = builder.head(
         text.integer("vocab_size"), hidden, norm="", tied=text.flag("tie_word_embeddings"), extra=[start]

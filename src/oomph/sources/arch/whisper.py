@@ -70,8 +70,8 @@ def whisper_encoder(
 ) -> Tower:
     site = builder.site(prefix)
     first: list[Module] = [
-        *_conv(builder, "conv1", width, mels),
-        *_conv(builder, "conv2", width, width),
+        *site.convolution("conv1", width, mels, 3),
+        *site.convolution("conv2", width, width, 3),
         site.tensor("embed_positions.weight", positions, width),
         *norm(site, "layer_norm", width, True),
     ]
@@ -84,13 +84,6 @@ def whisper_encoder(
         inter,
         heads,
     )
-
-
-def _conv(builder: Builder, name: str, out: int, inputs: int) -> list[Module]:
-    return [
-        Param(f"{name}.weight", (out, inputs, 3), builder.dtype, "multimodal"),
-        Param(f"{name}.bias", (out,), builder.dtype, "multimodal"),
-    ]
 
 
 def _layer(site: Site, width: int, heads: int, inter: int, decodes: bool, at: str = "") -> list[Module]:
