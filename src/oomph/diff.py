@@ -4,6 +4,7 @@ An upgrade is walked release by release: every figure that differs from the rele
 nothing has to be written twice about versions.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -68,19 +69,19 @@ def _walk(before: Deployment, after: Deployment) -> list[Change]:
 
 
 def _changes(before: Plan, after: Plan) -> list[Change]:
-    out = []
+    out = [
+        *_moved(before.resolved, after.resolved, "setting"),
+        *_moved(_figures(before), _figures(after), "figure"),
+    ]
     if (before.verdict.fits, before.verdict.stage) != (after.verdict.fits, after.verdict.stage):
         out.append(Change("verdict", _words(before), _words(after), kind="verdict"))
-    for key in sorted(before.resolved.keys() | after.resolved.keys()):
-        old, new = before.resolved.get(key), after.resolved.get(key)
-        if old != new:
-            out.append(Change(key, old, new, kind="setting"))
-    figures_a, figures_b = _figures(before), _figures(after)
-    for key in figures_a.keys() | figures_b.keys():
-        old, new = figures_a.get(key), figures_b.get(key)
-        if old != new:
-            out.append(Change(key, old, new))
     return sorted(out, key=lambda c: (("verdict", "figure", "setting", "flag").index(c.kind), c.what))
+
+
+def _moved(before: Mapping[str, Any], after: Mapping[str, Any], kind: str) -> Iterator[Change]:
+    for key in before.keys() | after.keys():
+        if before.get(key) != after.get(key):
+            yield Change(key, before.get(key), after.get(key), kind=kind)
 
 
 def _words(plan: Plan) -> str:

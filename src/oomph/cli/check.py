@@ -64,9 +64,9 @@ def command(
 def _body(check: "Check", form: str) -> str:
     if form == "text":
         from oomph.report.check_text import render
-        from oomph.report.terminal import Style
+        from oomph.report.terminal import Style, columns
 
-        return render(check, Style(sys.stdout))
+        return render(check, Style(sys.stdout), width=columns())
     if form == "json":
         from oomph.report.check_text import check_json
         from oomph.report.json import dumps

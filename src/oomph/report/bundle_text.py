@@ -10,7 +10,7 @@ from oomph.report.plan_json import plan_json
 from oomph.report.terminal import Style
 
 
-def render(bundle: Bundle, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(bundle: Bundle, style: Style, *, width: int = 100, everything: bool = False) -> str:
     parts = ["# oomph report", _table(bundle)]
     if bundle.problems:
         parts.append("\n".join(f"- {problem}" for problem in bundle.problems))

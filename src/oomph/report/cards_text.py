@@ -6,15 +6,14 @@ from msgspec import to_builtins
 
 from oomph.report.contract import SCHEMA
 from oomph.report.contract_searches import AskedOutput, CardOutput, CardsOutput, PricesOutput
-from oomph.report.terminal import Style, columns, wrap
+from oomph.report.terminal import Style, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
 from oomph.simulate.speed import worst_error
 from oomph.units import gib
 
 
-def render(cards: Cards, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(cards: Cards, style: Style, *, width: int = 100, everything: bool = False) -> str:
     want = cards.want
     people = f"{want.users} user{'s' if want.users > 1 else ''}"
     lines = ["", f"  {style.bold(cards.model)}   {want.context:,} tokens of context, {people} at once", ""]

@@ -11,7 +11,7 @@ from oomph.ir import STAGE_WORDS
 from oomph.report.contract import SCHEMA
 from oomph.report.plan_json import plan_json
 from oomph.report.plan_lines import close_words, short_words
-from oomph.report.terminal import Style, clean, columns, length, wrap
+from oomph.report.terminal import Style, clean, length, wrap
 from oomph.units import gib
 
 # the outcome as a word of the table, and as it is counted in the first line
@@ -27,9 +27,8 @@ _PAINT = {"fits": "1;32", "fails": "1;31", "unread": "1;31"}
 _WIDEST_NAME = 40
 
 
-def render(check: Check, style: Style, *, width: int = 0, everything: bool = False, where: str = "") -> str:
+def render(check: Check, style: Style, *, width: int = 100, everything: bool = False, where: str = "") -> str:
     """`where`: the one file that all of them are from; "" = each line names its file."""
-    width = width or columns()
     if not check.items:
         return f"\n  no deployment is in {where or f'the {check.files} files'}\n\n"
     lines = ["", f"  {style.bold(summary(check))}{f' in {clean(where)}' if where else ''}", ""]

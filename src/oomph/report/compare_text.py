@@ -4,12 +4,11 @@ from collections import Counter
 
 from oomph.compare import Comparison, Row
 from oomph.engines.registry import engine_named
-from oomph.report.terminal import Style, columns, wrap
+from oomph.report.terminal import Style, wrap
 from oomph.units import gib
 
 
-def render(comparison: Comparison, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(comparison: Comparison, style: Style, *, width: int = 100, everything: bool = False) -> str:
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
     wanted = f" for {comparison.users} users at once" if comparison.users > 1 else ""
     lines = [

@@ -10,7 +10,7 @@ from oomph.report.contract import SCHEMA
 from oomph.report.contract_answers import ChangeOutput, DiffOutput
 from oomph.report.plan_json import plan_output
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, columns, folded, title
+from oomph.report.terminal import Style, clean, folded, title
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
@@ -28,9 +28,8 @@ _NAMES = {
 }
 
 
-def render(difference: Diff, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(difference: Diff, style: Style, *, width: int = 100, everything: bool = False) -> str:
     before, after = difference.before, difference.after
-    width = width or columns()
     lines = [
         "",
         *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width),

@@ -8,7 +8,7 @@ from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
 from oomph.ir import timeline
-from oomph.report.terminal import Style, columns
+from oomph.report.terminal import Style
 from oomph.units import GIB, gib, human
 
 # Where a run died, in the words of every report.
@@ -17,8 +17,8 @@ MARGIN = 11
 SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
 
 
-def render(explanation: Explanation, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    return text(explanation, width=width or columns(), everything=everything)
+def render(explanation: Explanation, style: Style, *, width: int = 100, everything: bool = False) -> str:
+    return text(explanation, width=width, everything=everything)
 
 
 def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:

@@ -8,7 +8,7 @@ from oomph.commands.call import quote
 from oomph.ir import STAGE_WORDS, Plan
 from oomph.report.plan_json import plan_json
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, columns, title, wrap
+from oomph.report.terminal import Style, clean, title, wrap
 from oomph.search.fit import Answer, Fit
 from oomph.simulate.speed import worst_error
 from oomph.units import human
@@ -16,8 +16,7 @@ from oomph.units import human
 _ROWS = 8
 
 
-def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
-    width = width or columns()
+def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 100) -> str:
     lines = [
         "",
         *title([style.bold(clean(fit.model)), _engine(fit), gpus_line(fit.gpus)], width),

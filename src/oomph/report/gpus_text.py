@@ -8,7 +8,7 @@ from oomph.report.terminal import Style
 from oomph.units import GIB
 
 
-def render(known: GpuList, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(known: GpuList, style: Style, *, width: int = 100, everything: bool = False) -> str:
     head = f"  {'':<25}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is"
     return "\n".join((head, *_lines(known.gpus))) + "\n"
 

@@ -26,7 +26,7 @@ KINDS = {
 }
 
 
-def render(inspection: Inspection, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(inspection: Inspection, style: Style, *, width: int = 100, everything: bool = False) -> str:
     lines = [
         "",
         f"  {style.bold(_clip(_safe(inspection.model), WIDTH - 4))}",

@@ -14,7 +14,7 @@ from oomph.units import human
 _WORDS = {**TERM_WORDS, OVERHEAD: "activations and memory outside PyTorch"}
 
 
-def render(start: Start, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(start: Start, style: Style, *, width: int = 100, everything: bool = False) -> str:
     return "\n".join(start_lines(start)) + "\n"
 
 

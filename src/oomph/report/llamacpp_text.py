@@ -7,12 +7,11 @@ from oomph.ir import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
 from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
-from oomph.report.terminal import Style, clean, columns, folded, title
+from oomph.report.terminal import Style, clean, folded, title
 from oomph.units import MIB, gib, human
 
 
-def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
-    width = width or columns()
+def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 100) -> str:
     engine = plan.deployment.engine
     title_words = f"{engine_of(plan.deployment).title} {engine.version}"
     head = [style.bold(clean(plan.model)), title_words, gpus_line(plan.deployment.gpus)]

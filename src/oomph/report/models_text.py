@@ -7,15 +7,14 @@ import msgspec
 from oomph.commands import to_command
 from oomph.engines.registry import engine_named
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, columns, wrap
+from oomph.report.terminal import Style, clean, wrap
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.simulate.speed import worst_error
 from oomph.units import human
 
 
-def render(answer: Models, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(answer: Models, style: Style, *, width: int = 100, everything: bool = False) -> str:
     people = f"{answer.users} user{'s' if answer.users > 1 else ''} at once"
     least = "" if answer.context_asked else "at least "
     lines = [

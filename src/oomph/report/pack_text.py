@@ -8,7 +8,7 @@ from oomph.report.bars import bar_of_parts
 from oomph.report.contract import SCHEMA
 from oomph.report.fit_text import command_lines
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
+from oomph.report.terminal import INDENT, Style, clean, folded, title
 from oomph.units import gib
 
 _HEADLINES = {
@@ -17,8 +17,7 @@ _HEADLINES = {
 }  # fmt: skip
 
 
-def render(packed: Packed, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(packed: Packed, style: Style, *, width: int = 100, everything: bool = False) -> str:
     word, colour = _HEADLINES[packed.outcome]
     count = len(packed.placed)
     head = f"{count} services" if count else "several services"

@@ -19,7 +19,7 @@ PEOPLE = 30  # seconds that a reader takes before the next question, for the num
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
-def render(answer: Any, style: Style, *, width: int = 0, everything: bool = False) -> str:
+def render(answer: Any, style: Style, *, width: int = 100, everything: bool = False) -> str:
     return "\n".join(lines(answer, style)) + "\n"
 
 

@@ -8,7 +8,7 @@ from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
 from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
-from oomph.report.terminal import Style, clean, columns, folded, title
+from oomph.report.terminal import Style, clean, folded, title
 from oomph.units import gib, human
 
 __all__ = ["Style", "folded", "gpus_line", "render", "verdict_line"]
@@ -17,12 +17,11 @@ __all__ = ["Style", "folded", "gpus_line", "render", "verdict_line"]
 KINDS = {"full": "full attention", "mla": "MLA", "mamba": "recurrent", "cross": "cross attention"}
 
 
-def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
+def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 100) -> str:
     if engine_of(plan.deployment).layout == "placed":
         from oomph.report import llamacpp_text
 
         return llamacpp_text.render(plan, style, everything=everything, width=width)
-    width = width or columns()
     lines = [
         "",
         *title([style.bold(clean(plan.model)), engine_line(plan), gpus_line(plan.deployment.gpus)], width),

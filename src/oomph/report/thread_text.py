@@ -10,13 +10,12 @@ from oomph.redaction import hide_secrets
 from oomph.report.contract import SCHEMA
 from oomph.report.explain_json import explanation_json
 from oomph.report.explain_text import STAGE_WORDS
-from oomph.report.terminal import INDENT, Style, clean, columns, wrap
+from oomph.report.terminal import INDENT, Style, clean, wrap
 
 _SHOWN = 12
 
 
-def render(thread: ThreadExplanation, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(thread: ThreadExplanation, style: Style, *, width: int = 100, everything: bool = False) -> str:
     shown = None if everything else _SHOWN
     state = f", {thread.state}" if thread.state else ""
     lines = [

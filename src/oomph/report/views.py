@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from oomph.report.terminal import Style
+from oomph.report.terminal import Style, columns
 
 # class -> (function that gives the dict of --json, as module:name, module whose render() gives the screen)
 _VIEWS = {
@@ -58,7 +58,8 @@ def _encoded(answer: Any) -> bytes:
     return msgspec.json.encode(getattr(import_module(f"oomph.report.{module}"), name)(answer))
 
 
-def _screen(answer: Any, style: Style, **options: Any) -> str:
-    """Every module of a screen has the same function."""
-    screen: str = import_module(f"oomph.report.{_VIEWS[type(answer).__name__][1]}").render(answer, style, **options)
+def _screen(answer: Any, style: Style, *, width: int = 0, **options: Any) -> str:
+    """Every module of a screen has the same function. `width`: 0 = as wide as the terminal."""
+    module = import_module(f"oomph.report.{_VIEWS[type(answer).__name__][1]}")
+    screen: str = module.render(answer, style, width=width or columns(), **options)
     return screen

@@ -12,7 +12,7 @@ from oomph.report.contract import SCHEMA
 from oomph.report.contract_searches import WhatIfOutput, WhatIfRowOutput
 from oomph.report.plan_json import judged_output, plan_output
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, columns, folded, title, wrap
+from oomph.report.terminal import Style, clean, folded, title, wrap
 from oomph.report.text import verdict_line
 from oomph.units import human
 
@@ -25,8 +25,7 @@ _HEADS = {
 }
 
 
-def render(answer: WhatIf, style: Style, *, width: int = 0, everything: bool = False) -> str:
-    width = width or columns()
+def render(answer: WhatIf, style: Style, *, width: int = 100, everything: bool = False) -> str:
     plan = answer.plan
     deployment = plan.deployment
     engine = f"{engine_of(deployment).title} {deployment.engine.version}"

@@ -30,6 +30,7 @@ from oomph.ir import (
     Verdict,
 )
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
+from oomph.tables import all_that_hold
 from oomph.units import MIB, gib
 
 CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory
@@ -103,13 +104,14 @@ def _large_buffers(deployment: Deployment, build: int) -> bool | None:
 
 
 def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
-    notes = []
-    if build >= LOAD_MODE_SINCE and ("mmap" in flags or "mlock" in flags):
-        notes.append(
-            f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock"
-        )
-    if flags.get("moe_cache", 0) > 0:
-        notes.append(f"--moe-cache-mib: up to {flags['moe_cache']:,} MiB of experts more on the GPUs, not counted here")
+    cached = flags.get("moe_cache", 0)
+    notes = all_that_hold(
+        (
+            build >= LOAD_MODE_SINCE and ("mmap" in flags or "mlock" in flags),
+            f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock",
+        ),
+        (cached > 0, f"--moe-cache-mib: up to {cached:,} MiB of experts more on the GPUs, not counted here"),
+    )
     return [*notes, *EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})]
 
 
@@ -255,18 +257,21 @@ def _assumptions(model: Model) -> tuple[str, ...]:
 
 
 def _notes(fitted: Fitted, measured: Measured, subject: Subject) -> list[str]:
-    settings, out = fitted.settings, []
-    count = subject.units
-    if fitted.context_from:
-        out.append(
-            f"--fit lowers the context from {fitted.context_from:,} to {settings.n_ctx:,} tokens; -c N turns that off"
-        )
-    if fitted.aborted:
-        out.append(f"--fit moves nothing to the CPU: {fitted.aborted}")
-    elif measured.devices and measured.placement.offloaded < count and settings.n_gpu_layers >= 0:
-        slow = count - measured.placement.offloaded
-        out.append(f"{slow} of {count} layers run on the CPU, with {gib(measured.host.weights)} of weights: slow")
+    settings, count = fitted.settings, subject.units
+    slow = count - measured.placement.offloaded if measured.devices else 0
     experts = measured.host.parts.get("experts", 0)
-    if measured.devices and experts and measured.placement.offloaded == count:
-        out.append(f"{gib(experts)} of experts stay in host memory: each token reads its share over the CPU")
-    return out
+    return all_that_hold(
+        (
+            fitted.context_from,
+            f"--fit lowers the context from {fitted.context_from:,} to {settings.n_ctx:,} tokens; -c N turns that off",
+        ),
+        (fitted.aborted, f"--fit moves nothing to the CPU: {fitted.aborted}"),
+        (
+            not fitted.aborted and slow > 0 and settings.n_gpu_layers >= 0,
+            f"{slow} of {count} layers run on the CPU, with {gib(measured.host.weights)} of weights: slow",
+        ),
+        (
+            measured.devices and experts and not slow,
+            f"{gib(experts)} of experts stay in host memory: each token reads its share over the CPU",
+        ),
+    )

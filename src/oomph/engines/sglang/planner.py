@@ -212,22 +212,16 @@ def _kv_summary(model: Model, shape: ModelShape, settings: Settings, pools: Pool
 
 def _groups(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> list[KvGroup]:
     page, cells = settings.page_size, pools.cells
-    groups = []
-    if shape.is_latent:
-        groups.append(KvGroup("mla", cells.full_layers, page, cells.full * page))
-    elif cells.full_layers:
-        groups.append(KvGroup("full", cells.full_layers, page, cells.full * page))
-    if cells.window_layers:
-        chunked = shape.window is not None and shape.window.kind == "chunked_local"
-        groups.append(
-            KvGroup("chunked_local" if chunked else "sliding_window", cells.window_layers, page, cells.window * page)
-        )
-    if shape.states:
-        groups.append(KvGroup("mamba", len(shape.states), 1, pools.state_bytes, settings.states_per_request))
-    if shape.is_v4:
-        windows = sum(1 for layer in model.layers if is_window(layer, shape))
-        groups.append(KvGroup("compressed", len(model.layers), page, round(pools.bytes_per_token * page), windows))
-    return groups
+    chunked = shape.window is not None and shape.window.kind == "chunked_local"
+    windowed = "chunked_local" if chunked else "sliding_window"
+    windows = sum(is_window(layer, shape) for layer in model.layers) if shape.is_v4 else 0
+    return all_that_hold(
+        (shape.is_latent, KvGroup("mla", cells.full_layers, page, cells.full * page)),
+        (not shape.is_latent and cells.full_layers, KvGroup("full", cells.full_layers, page, cells.full * page)),
+        (cells.window_layers, KvGroup(windowed, cells.window_layers, page, cells.window * page)),
+        (shape.states, KvGroup("mamba", len(shape.states), 1, pools.state_bytes, settings.states_per_request)),
+        (shape.is_v4, KvGroup("compressed", len(model.layers), page, round(pools.bytes_per_token * page), windows)),
+    )
 
 
 def _log_lines(settings: Settings, pools: Pools) -> tuple[str, ...]:

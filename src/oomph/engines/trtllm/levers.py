@@ -13,6 +13,7 @@ from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
 from oomph.ir import Attention, Change, Lever, Model, Plan, StageName
 from oomph.ir.advice import Kind
+from oomph.tables import all_that_hold
 from oomph.units import gib
 
 NotRead = dict[StageName, str]
@@ -186,14 +187,13 @@ def reasons(plan: Plan, model: Model | None = None) -> tuple[str, ...]:
         peak = terms["peak"].bytes
         return (f"The dummy run's peak is {gib(peak)} of {gib(total)}: its share of the rest holds no KV cache.",)
     served, wanted = int(resolved["served_max_seq_len"]), int(resolved["max_seq_len"])
-    lines = []
-    if served < wanted:
-        lines.append(f"The KV cache holds {served:,} of the {wanted:,} tokens of a full request.")
-    reserve = int(resolved["reserve_bytes"])
-    logits = terms["decode_logits"].bytes
-    if logits > reserve > 0:
-        lines.append(
+    reserve, logits = int(resolved["reserve_bytes"]), terms["decode_logits"].bytes
+    lines = all_that_hold(
+        (served < wanted, f"The KV cache holds {served:,} of the {wanted:,} tokens of a full request."),
+        (
+            logits > reserve > 0,
             f"The KV cache leaves {gib(reserve)} for run time; the dummy prefill has not seen the logits of a full "
-            f"batch, {gib(logits)} for {resolved['max_batch_size']:,} requests."
-        )
+            f"batch, {gib(logits)} for {resolved['max_batch_size']:,} requests.",
+        ),
+    )
     return tuple(lines)

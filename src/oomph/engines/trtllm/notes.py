@@ -42,35 +42,37 @@ def _unchecked(state: RankState) -> list[str]:
 
 def warnings(model: Model, state: RankState, starts: bool) -> list[str]:
     settings, pool = state.settings, state.pool
-    lines = []
-    if starts and 0 < pool.served_length < settings.max_seq_len:
-        lines.append(
-            f"it starts, but with {pool.served_length:,} of your {settings.max_seq_len:,} tokens: the pool holds no "
-            f"more, and TensorRT-LLM shortens the context without an error"
-        )
-    if starts and pool.tokens:
-        left = settings.free_gpu_memory_fraction
-        lines.append(
-            f"the pool takes {left:g} of what the dummy prefill left; {gib(max(0, state.reserve))} per GPU stay for "
-            f"run time, where logits and larger batches come on top"
-        )
     field = made_large_by(settings, state.facts)
-    if field and 20 * state.temporary_bytes > state.total:
-        lines.append(
-            f"the temporary pool has {state.temporary_blocks:,} blocks ({gib(state.temporary_bytes)}) because of "
-            f"{field} {getattr(settings, field):,}: a smaller one frees it, max_num_tokens does not"
-        )
-    if settings.manager_v2 and settings.host_cache_size is None:
-        lines.append(
-            f"the second KV cache manager pins host memory too: up to {gib(pool.pool_bytes)} per rank, at most half of "
-            f"what is available and 0.8 of the limit on locked memory; kv_cache_config.host_cache_size sets it"
-        )
+    large = getattr(settings, field) if field else 0
     windows = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.kind == "sliding_window"]
-    if windows and not settings.windows:
-        lines.append(
+    return all_that_hold(
+        (
+            starts and 0 < pool.served_length < settings.max_seq_len,
+            f"it starts, but with {pool.served_length:,} of your {settings.max_seq_len:,} tokens: the pool holds no "
+            f"more, and TensorRT-LLM shortens the context without an error",
+        ),
+        (
+            starts and pool.tokens,
+            f"the pool takes {settings.free_gpu_memory_fraction:g} of what the dummy prefill left; "
+            f"{gib(max(0, state.reserve))} per GPU stay for run time, where logits and larger batches come on top",
+        ),
+        (
+            field and 20 * state.temporary_bytes > state.total,
+            f"the temporary pool has {state.temporary_blocks:,} blocks ({gib(state.temporary_bytes)}) because of "
+            f"{field} {large:,}: a smaller one frees it, max_num_tokens does not",
+        ),
+        (
+            settings.manager_v2 and settings.host_cache_size is None,
+            f"the second KV cache manager pins host memory too: up to {gib(pool.pool_bytes)} per rank, at most half of "
+            f"what is available and 0.8 of the limit on locked memory; kv_cache_config.host_cache_size sets it",
+        ),
+        (
+            windows and not settings.windows,
             f"{len(windows)} sliding-window layers hold the whole context: TensorRT-LLM saves nothing there unless "
-            f"kv_cache_config.max_attention_window lists the windows"
-        )
-    if not settings.enable_block_reuse and settings.policy == "MAX_UTILIZATION":
-        lines.append("MAX_UTILIZATION without block reuse computes a paused request again from its first token")
-    return lines
+            f"kv_cache_config.max_attention_window lists the windows",
+        ),
+        (
+            not settings.enable_block_reuse and settings.policy == "MAX_UTILIZATION",
+            "MAX_UTILIZATION without block reuse computes a paused request again from its first token",
+        ),
+    )

@@ -194,8 +194,7 @@ def _concurrency(pool: Pool, cells: Cells, settings: Settings, length: int) -> f
     """Requests of the whole context at once, by the window that runs out first."""
     block, beams = settings.tokens_per_block, settings.max_beam_width
     counts = [n / (-(-min(length, window) // block) * beams) for window, n in pool.blocks.items()]
-    if cells.state:
-        counts.append(float(settings.max_batch_size))
+    counts += [float(settings.max_batch_size)] if cells.state else []
     return min(counts, default=0.0) if length else 0.0
 
 
@@ -206,9 +205,7 @@ def _groups(cells: Cells, block: int) -> list[KvGroup]:
         KvGroup(kind if window == longest else "sliding_window", cells.layers[window], block, size * block)
         for window, size in cells.windows.items()
     ]
-    if cells.state:
-        groups.append(KvGroup("mamba", cells.state_layers, 1, cells.state, 1))
-    return groups
+    return [*groups, KvGroup("mamba", cells.state_layers, 1, cells.state, 1)] if cells.state else groups
 
 
 def log_lines(state: RankState) -> tuple[str, ...]:

@@ -262,20 +262,23 @@ def failure_notes(worst: Verdict, model: Model, resolved: Resolved, inputs: Sequ
     """Why less context, fewer sequences or an eager start may have made it worse."""
     if worst.fits:
         return ()
-    notes = []
-    if worst.stage in _AFTER_KV and resolved.kv_cache_memory_bytes is None:
-        notes.append(
-            "the KV cache takes all that the budget leaves: what is saved before it makes the cache larger, not the "
-            "room behind it; --gpu-memory-utilization does"
-        )
     longest = max((m.max_tokens for m in model.modalities), default=0)
-    if inputs[0].peak == "encoder" and resolved.max_model_len < longest:
-        notes.append(
+    notes = all_that_hold(
+        (
+            worst.stage in _AFTER_KV and resolved.kv_cache_memory_bytes is None,
+            "the KV cache takes all that the budget leaves: what is saved before it makes the cache larger, not the "
+            "room behind it; --gpu-memory-utilization does",
+        ),
+        (
+            inputs[0].peak == "encoder" and resolved.max_model_len < longest,
             "profiling encodes as many items as a batch holds, none longer than the context: a shorter context packs "
-            "more of them"
-        )
-    if resolved.enforce_eager and scaled_rotary(model):
-        notes.append("an eager start keeps this model's rotary tables in 32 bits: twice what a compiled one holds")
+            "more of them",
+        ),
+        (
+            resolved.enforce_eager and scaled_rotary(model),
+            "an eager start keeps this model's rotary tables in 32 bits: twice what a compiled one holds",
+        ),
+    )
     return tuple(notes)
 
 

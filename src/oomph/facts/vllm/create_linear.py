@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from oomph.facts.changes import Dated, changes
 from oomph.ir import Scheme
+from oomph.tables import all_that_hold
 from oomph.units import cdiv
 
 Params = list[tuple[str, int]]
@@ -113,16 +114,13 @@ def _nvfp4_w4a16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_by
 def _wna16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """compressed_tensors_wNa16.py:84."""
     out, pack, groups = sum(n), 32 // scheme.bits, _groups(scheme, k, k_full)
-    params = [
-        ("weight_packed", out * (k // pack) * 4),
-        ("weight_scale", out * groups * dtype_bytes),
-        ("weight_shape", 16),
-    ]
-    if not scheme.symmetric:
-        params.append(("weight_zero_point", (out // pack) * groups * 4))
-    if scheme.desc_act:
-        params.append(("weight_g_idx", k * 4))
-    return params
+    return all_that_hold(
+        (True, ("weight_packed", out * (k // pack) * 4)),
+        (True, ("weight_scale", out * groups * dtype_bytes)),
+        (True, ("weight_shape", 16)),
+        (not scheme.symmetric, ("weight_zero_point", (out // pack) * groups * 4)),
+        (scheme.desc_act, ("weight_g_idx", k * 4)),
+    )
 
 
 def _int8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:

@@ -134,7 +134,7 @@ def _inner_merger(builder: Builder, vision: Config) -> Tower:
         site.replicated("linear_1", 4 * inner, 4 * hidden, "multimodal", bias=True, quantised=False),
         site.replicated("linear_2", hidden, 4 * inner, "multimodal", bias=True, quantised=False),
     ]
-    return site.tower("vit_merger", "vision", [(1, modules)], num_heads=heads)
+    return site.tower("vit_merger", "vision", [(1, modules)], heads=heads)
 
 
 def _mergers(builder: Builder, vision: Config) -> tuple[Tower, ...]:

@@ -65,8 +65,7 @@ def pixtral(builder: Builder, prefix: str, vision: Config) -> Tower:
         _table("original_inv_freq", rows, "Pixtral frequencies of every patch, a copy"),
         _table("frequencies", (dim,), "Pixtral frequencies by axis"),
     ]
-    blocks = [(1, first), (count, layer), (1, tables)]
-    return site.tower("vision_tower", "vision", blocks, count, hidden, inner, heads)
+    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, tables)], count, hidden, inner, heads)
 
 
 def _table(name: str, shape: tuple[int, ...], only: str) -> Param:

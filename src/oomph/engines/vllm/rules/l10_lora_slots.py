@@ -16,6 +16,7 @@ Evidence: lora/layers (0.21.0), vllm PR 22782.
 """
 
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.tables import all_that_hold
 
 
 def match(case: Case) -> Candidate | None:
@@ -25,24 +26,16 @@ def match(case: Case) -> Candidate | None:
     sure = case.in_traceback("create_lora", "/lora/")
     loras, rank = case.whole("max_loras") or 1, case.whole("max_lora_rank") or 16
     text = f"LoRA slots are allocated at the start: {loras} adapters of rank {rank}, for every target layer."
-    remedies = []
-    if loras > 1:
-        remedies.append(
-            Remedy("lora", "--max-loras 1", "flag", {"max_loras": 1}, costs="one adapter at a time", rank=2)
-        )
-    if rank > 16:
-        remedies.append(
+    refused = "adapters of a higher rank are refused"
+    remedies = all_that_hold(
+        (loras > 1, Remedy("lora", "--max-loras 1", "flag", {"max_loras": 1}, costs="one adapter at a time", rank=2)),
+        (rank > 16, Remedy("lora_rank", "--max-lora-rank 16", "flag", {"max_lora_rank": 16}, costs=refused, rank=2)),
+        (
+            True,
             Remedy(
-                "lora_rank",
-                "--max-lora-rank 16",
-                "flag",
-                {"max_lora_rank": 16},
-                costs="adapters of a higher rank are refused",
-                rank=2,
-            )
-        )
-    remedies.append(
-        Remedy("lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1)
+                "lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1
+            ),
+        ),
     )
     return Candidate(
         Tier.COMPUTED if sure else Tier.LIKELY,
