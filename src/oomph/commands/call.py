@@ -183,7 +183,7 @@ def choose_release(
 
 def _release(engine: EngineProtocol, version: str, source: str) -> tuple[Engine, tuple[str, ...]]:
     known, note = engine.nearest(version)
-    is_another = bool(note) and _is_plain(version) and not _is_same(known, version)
+    is_another = bool(note) and _is_plain(version) and _numbers(known) != _numbers(version)
     if source == "--engine" and is_another and known != engine.releases()[0]:  # older than the first: it did exist
         raise CommandError(
             f"{engine.title} {version} is not a release that is known", hint=f"the nearest is {engine.name}=={known}"
@@ -211,10 +211,6 @@ def _numbers(version: str) -> list[int]:
 def _is_plain(version: str) -> bool:
     """A release, and no build between two of them (0.21.1rc0, 0.21.1.dev7+g0a1b2c3)."""
     return re.fullmatch(r"[vV]?\d+(\.\d+)*(\.post\d+)?", version) is not None
-
-
-def _is_same(known: str, version: str) -> bool:
-    return _numbers(known) == _numbers(version)
 
 
 def split_engine(text: str) -> tuple[str, str]:

@@ -103,9 +103,8 @@ def entries_of_text(
     from oomph.commands import texts
 
     name = os.path.basename(path)
-    entries: list[Entry] = []
-    for key, call in texts.calls(text, name, environment, around).items():
-        entries += _entries(key, call, engine)
+    calls = texts.calls(text, name, environment, around)
+    entries = [entry for key, call in calls.items() for entry in _entries(key, call, engine)]
     if not entries:
         raise texts.none_found(name)
     return _with_named_gpus(_with_remarks(_with_lines(entries, text), text), text)

@@ -121,10 +121,6 @@ def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[R
     return (*extra, *useless)
 
 
-def floor2(value: float) -> float:
-    return math.floor(value * 100) / 100
-
-
 def tensor_parallel(case: Case) -> Remedy:
     n = case.tp * 2
     flag = engine_named(case.rebuilt.engine or DEFAULT).words.parallel_flag
@@ -143,7 +139,7 @@ def checkpoint(case: Case, what: str = "a smaller quantisation of the same model
 
 
 def utilization(case: Case, value: float, why: str = "") -> Remedy:
-    value = max(0.05, min(0.99, floor2(value)))
+    value = max(0.05, min(0.99, math.floor(value * 100) / 100))
     up = value >= case.util
     return Remedy("util_up" if up else "util_down", f"--gpu-memory-utilization {value}", "flag",
                   {"gpu_memory_utilization": value}, rank=1 if up else 2,

@@ -160,10 +160,8 @@ def _with_plan(tried: Tried, explanation: Explanation | None) -> Tried:
             for one in judged:
                 if flag in one.change.label.split():
                     return replace(tried, planned=f"{words[effect]} {one.change.label}")
-    for rejected in explanation.rejected:
-        if flag in rejected.advice.split():
-            return replace(tried, planned=f"useless here: {rejected.why}")
-    return tried
+    why = next((rejected.why for rejected in explanation.rejected if flag in rejected.advice.split()), None)
+    return tried if why is None else replace(tried, planned=f"useless here: {why}")
 
 
 def _settled(thread: Thread, tried: tuple[Tried, ...]) -> str:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from oomph.facts.dtypes import bits
 from oomph.ir import Attention, Mixer, Model, State
+from oomph.tables import grouped
 
 
 class LayerRow(Struct, frozen=True):
@@ -19,13 +20,8 @@ class LayerRow(Struct, frozen=True):
 
 
 def layer_rows(model: Model) -> tuple[LayerRow, ...]:
-    groups: dict[tuple[object, ...], list[Mixer]] = {}
-    for layer in model.layers:
-        for mixer in layer.mixers:
-            groups.setdefault(_key(mixer), []).append(mixer)
-        if not layer.mixers:
-            groups.setdefault(("none",), [])
-    rows = [_row(model, found) for key, found in groups.items() if key != ("none",)]
+    alike = grouped((mixer for layer in model.layers for mixer in layer.mixers), _key)
+    rows = [_row(model, mixers) for mixers in alike.values()]
     without = sum(not x.mixers for x in model.layers)
     return (*rows, LayerRow("none", without, "MLP or experts only")) if without else tuple(rows)
 

@@ -8,6 +8,7 @@ From the modules follow both the checkpoint's tensors (sources/stored.py) and wh
 Equal blocks are one object: 80 equal layers cost one computation, not 80.
 """
 
+from math import prod
 from typing import Literal
 
 from msgspec import Struct
@@ -44,10 +45,7 @@ class Tensor(Struct, frozen=True):
 
     @property
     def elements(self) -> int:
-        n = 1
-        for size in self.shape:
-            n *= size
-        return n
+        return prod(self.shape)
 
 
 class Stored(Struct, frozen=True):
@@ -350,7 +348,4 @@ class Model(Struct, frozen=True, cache_hash=True):
         return sum(s.elements for s in self.stored)
 
     def param(self, name: str, default: int | float | str = 0) -> int | float | str:
-        for key, value in self.params:
-            if key == name:
-                return value
-        return default
+        return next((value for key, value in self.params if key == name), default)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from oomph.ir import Plan, RankPlan
 from oomph.report.parts import PARTS
 from oomph.report.terminal import Style, length
+from oomph.tables import grouped
 from oomph.units import gib
 
 
@@ -84,11 +85,12 @@ def _ready(rank: RankPlan, early: list[tuple[str, int]], terms: dict[str, int]) 
 
 def alike(plan: Plan) -> list[tuple[RankPlan, int]]:
     """Ranks that look the same are shown once, with how many there are."""
-    seen: dict[tuple[object, ...], list[RankPlan]] = {}
-    for rank in plan.ranks:
-        bytes_ = tuple(term.bytes for term in rank.terms.values())
-        seen.setdefault((rank.gpu, rank.total_bytes, rank.used_by_others_bytes, bytes_), []).append(rank)
-    return [(ranks[0], len(ranks)) for ranks in seen.values()]
+    same = grouped(plan.ranks, _look)
+    return [(ranks[0], len(ranks)) for ranks in same.values()]
+
+
+def _look(rank: RankPlan) -> tuple[object, ...]:
+    return rank.gpu, rank.total_bytes, rank.used_by_others_bytes, *(term.bytes for term in rank.terms.values())
 
 
 def bars(plan: Plan, style: Style, width: int) -> list[str]:

@@ -11,6 +11,7 @@ from oomph.report.contract_answers import ChangeOutput, DiffOutput
 from oomph.report.plan_json import plan_output
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, folded, title
+from oomph.tables import grouped
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
@@ -54,10 +55,7 @@ def render(difference: Diff, style: Style, *, width: int = 100, everything: bool
     steps = [c for c in steps if value_words(c.what, c.before) != value_words(c.what, c.after)]
     if steps:
         lines += ["", f"  {style.bold('Which release')}"]
-        by_release: dict[str, list[Change]] = {}
-        for step in steps:
-            by_release.setdefault(step.since, []).append(step)
-        for release, moved in by_release.items():
+        for release, moved in grouped(steps, lambda step: step.since).items():
             lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
     if not difference.changes:
         lines.append("  nothing moves")

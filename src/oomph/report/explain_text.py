@@ -9,6 +9,7 @@ from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
 from oomph.ir import timeline
 from oomph.report.terminal import Style
+from oomph.tables import grouped
 from oomph.units import GIB, gib, human
 
 # Where a run died, in the words of every report.
@@ -136,12 +137,10 @@ def _said(remedy: Remedy) -> str:
 
 
 def _rejected(explanation: Explanation, width: int, everything: bool) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
-    for rejected in explanation.rejected:
-        by_reason.setdefault(rejected.why, []).append(rejected.advice)
+    by_reason = grouped(explanation.rejected, lambda rejected: rejected.why)
     lines: list[str] = []
-    for i, (why, advice) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
-        lines += _block("Useless" if i == 0 else "", f"{', '.join(advice)}: {why}", width)
+    for i, (why, alike) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
+        lines += _block("Useless" if i == 0 else "", f"{', '.join(one.advice for one in alike)}: {why}", width)
     return lines
 
 

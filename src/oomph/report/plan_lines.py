@@ -34,16 +34,12 @@ def host_lines(plan: Plan, style: Style, *, everything: bool = False) -> list[st
     if host is None:
         return []
     lines = [
-        f"  {style.bold('Host')}     {_shared(plan, host) if _is_shared(host) else _own(host)}",
+        f"  {style.bold('Host')}     {_shared(plan, host) if host.ram_from == 'shared with the GPU' else _own(host)}",
         *[f"{' ' * INDENT}{_later(part)}" for part in host.later],
     ]
     if everything:
         lines += [f"{' ' * INDENT}{_part(part)}" for part in (*host.parts, *host.later)]
     return lines
-
-
-def _is_shared(host: HostPlan) -> bool:
-    return host.ram_from == "shared with the GPU"
 
 
 def _own(host: HostPlan) -> str:

@@ -186,10 +186,7 @@ _ROLES: tuple[tuple[str, Role], ...] = (
 
 
 def role_of(name: str) -> Role:
-    for needle, role in _ROLES:
-        if needle in name:
-            return role
-    return "other"
+    return next((role for needle, role in _ROLES if needle in name), "other")
 
 
 def by_role(tensors: Iterable[Tensor]) -> tuple[Stored, ...]:

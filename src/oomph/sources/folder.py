@@ -61,7 +61,8 @@ def read_folder(folder: Path) -> Model:
     model = replace(model, quantization=model.quantization and as_filed(model.quantization, config, quantization))
     if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:
         return model
-    return _warn(model, f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}")
+    note = f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}"
+    return replace(model, warnings=(*model.warnings, note))
 
 
 def read_config(path: Path) -> Model:
@@ -112,7 +113,3 @@ def _gguf_models(folder: Path) -> list[str]:
 def models_among(names: list[str]) -> list[str]:
     parts = [n for n in names if "mmproj" not in n.lower()]
     return [n for n in parts if "-of-" not in n or "-00001-of-" in n] or parts
-
-
-def _warn(model: Model, *notes: str) -> Model:
-    return replace(model, warnings=(*model.warnings, *notes))

@@ -13,6 +13,7 @@ from typing import Any
 
 from oomph.errors import ConfigError
 from oomph.late import late_pattern
+from oomph.tables import grouped
 
 LONGEST_PATTERN = 10_000  # characters
 LONGEST_IN_ALL = 100_000  # characters of all patterns of one config; the most seen in a published one are 5,517
@@ -122,18 +123,13 @@ def contains_any(parts: Sequence[str], allowance: Allowance) -> Callable[[str], 
     if not parts:
         return lambda name: False
 
-    numbered: dict[str, list[str]] = {}  # a part with ".17." in it is in no name without that number
-    for part in parts:
-        numbered.setdefault(_number(part), []).append(part)
+    numbered = grouped(parts, _number)  # a part with ".17." in it is in no name without that number
 
     @cache
     def contains(name: str) -> bool:
         allowance.compare(len(parts))
-        for component in ("", *name.split(".")):
-            for part in numbered.get(component, ()):
-                if part in name:
-                    return True
-        return False
+        components = ("", *name.split("."))
+        return any(part in name for component in components for part in numbered.get(component, ()))
 
     return contains
 

@@ -6,6 +6,7 @@ A file is 8 bytes of little-endian length, that many bytes of JSON, and the data
 
 import os
 from collections.abc import Iterable, Iterator
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -105,8 +106,7 @@ def _tensors(infos: dict[str, _Info], data_bytes: int, where: str) -> Iterator[T
         bits = BITS.get(info.dtype)
         if bits is None or shape is None or len(shape) > MAX_DIMENSIONS:
             _bad_entry(name, info, where)
-        for dim in shape:
-            bits *= dim
+        bits *= prod(shape)
         if bits != (stop - begin) * 8:
             raise HeaderError(
                 f"{where}: tensor {quoted(name)} has {stop - begin:,} bytes, but {info.dtype} of shape "
@@ -208,11 +208,6 @@ def _size(bits: int) -> str:
 # --- a folder of files
 
 
-def read_index(path: str | os.PathLike[str]) -> Index:
-    """An index file. Its total_size is what remains known of a checkpoint whose shards are not there."""
-    return parse_index(read_file(path, limit=MAX_HEADER_BYTES, error=HeaderError), os.fspath(path))
-
-
 def parse_index(raw: bytes, where: str) -> Index:
     try:
         file = msgspec.json.decode(raw, type=_IndexFile)
@@ -262,7 +257,7 @@ def find_index(folder: str | os.PathLike[str]) -> Index | None:
     for name in (INDEX, _CONSOLIDATED_INDEX):
         path = Path(folder, name)
         if path.is_file():
-            return read_index(path)
+            return parse_index(read_file(path, limit=MAX_HEADER_BYTES, error=HeaderError), os.fspath(path))
     return None
 
 

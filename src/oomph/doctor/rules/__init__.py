@@ -35,7 +35,5 @@ def page(rule_id: str) -> str:
 
     if rule_id.upper() in PAGES:
         return PAGES[rule_id.upper()]
-    for module in modules():
-        if module.__name__.rpartition(".")[2].startswith(rule_id.lower() + "_"):
-            return module.__doc__ or ""
-    return ""
+    prefix = rule_id.lower() + "_"
+    return next((m.__doc__ or "" for m in modules() if m.__name__.rpartition(".")[2].startswith(prefix)), "")

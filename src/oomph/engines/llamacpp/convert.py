@@ -5,6 +5,7 @@ modules that the table does not name are kept under their own name, with the mix
 """
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from msgspec.structs import replace
 
@@ -193,10 +194,7 @@ def _stored(tensors: tuple[Tensor, ...]) -> tuple[Stored, ...]:
     total: dict[tuple[Role, str], list[int]] = {}
     for tensor in tensors:
         row = total.setdefault((tensor.role, tensor.dtype), [0, 0, 0])
-        count = 1
-        for dim in tensor.shape:
-            count *= dim
-        row[0], row[1], row[2] = row[0] + 1, row[1] + count, row[2] + tensor.nbytes
+        row[0], row[1], row[2] = row[0] + 1, row[1] + prod(tensor.shape), row[2] + tensor.nbytes
     return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))
 
 

@@ -4,6 +4,7 @@ Units: -1 is the input (always on the host), 0 to L-1 the layers, those of multi
 output last.
 """
 
+from collections.abc import Iterator
 from math import prod
 from typing import Literal
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir import Block, Model, Param, Role, State
+from oomph.ir import Block, Layer, Model, Param, Role, State
 
 INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
@@ -40,14 +41,17 @@ class Tensor(Struct, frozen=True):
 
 def tensors_of(model: Model) -> tuple[Tensor, ...]:
     """The tensors of a model whose blocks are a GGUF file's."""
-    out = [_root(p, units_of(model) - 1) for p in _params(model.root)]
-    out += _head(model, out)
-    for layer in model.layers:
-        out += [_tensor(f"blk.{layer.index}.{p.name}", p, layer.index) for p in _params(layer.block)]
-    for layer in model.drafts:
-        name = f"blk.{layer.index}"
-        out += [replace(_tensor(f"{name}.{p.name}", p, layer.index), mtp=True) for p in _params(layer.block)]
-    return tuple(out)
+    root = [_root(p, units_of(model) - 1) for p in _params(model.root)]
+    return (
+        *root,
+        *_head(model, root),
+        *(tensor for layer in model.layers for tensor in _of_layer(layer)),
+        *(replace(tensor, mtp=True) for layer in model.drafts for tensor in _of_layer(layer)),
+    )
+
+
+def _of_layer(layer: Layer) -> Iterator[Tensor]:
+    return (_tensor(f"blk.{layer.index}.{p.name}", p, layer.index) for p in _params(layer.block))
 
 
 def units_of(model: Model) -> int:

@@ -61,7 +61,8 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         max_util_for_resume=_share(flags.get("kv_cache_config.max_util_for_resume"), memory.MAX_UTIL_FOR_RESUME),
         host_cache_size=flags.get("kv_cache_config.host_cache_size"),
         lora_share=_lora_share(flags),
-        windows=_windows(flags, length),
+        # resource_manager.py: windows are cut to the context before anything is sized
+        windows=tuple(min(length, window) for window in flags.get("kv_cache_config.max_attention_window") or ()),
         graph_batch_sizes=graphs,
         overlap=overlap,
         chunked_prefill=bool(flags.get("enable_chunked_prefill")),
@@ -168,11 +169,6 @@ def _block(flags: Mapping[str, Any], model: Model, sm: int) -> int:
         return size
     latent = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers for m in layer.mixers)
     return memory.FLASH_MLA_BLOCK if latent and sm == 90 else memory.TOKENS_PER_BLOCK
-
-
-def _windows(flags: Mapping[str, Any], length: int) -> tuple[int, ...]:
-    """resource_manager.py: windows are cut to the context before anything is sized."""
-    return tuple(min(length, window) for window in flags.get("kv_cache_config.max_attention_window") or ())
 
 
 def _estimates(flags: Mapping[str, Any], deployment: Deployment, facts: Facts) -> bool:

@@ -210,9 +210,7 @@ def _dotted(words: list[str], options: Options) -> list[str]:
             key, text = key[:-1], json_text(text.split(","))
         head, *path = key.split(".")
         _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(text, options)))
-    for head, value in gathered.items():
-        out += [head, json_text(value)]
-    return out
+    return [*out, *(word for head, value in gathered.items() for word in (head, json_text(value)))]
 
 
 def _dotted_value(text: str, options: Options) -> Any:

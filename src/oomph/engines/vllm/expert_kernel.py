@@ -167,11 +167,12 @@ def padded_sizes(
 
 def layer_kernels(model: Model, layout: Layout, setting: ExpertSetting, table: Creation) -> tuple[str, ...]:
     """The kernels of a model's expert layers by vLLM's names, most layers first."""
-    count: Counter[str] = Counter()
-    for layer in model.layers:
-        for module in layer.block.modules:
-            if isinstance(module, Experts):
-                count[expert_kernel(module, module.scheme, layout, setting) or _packed_kernel(module, table)] += 1
+    count = Counter(
+        expert_kernel(module, module.scheme, layout, setting) or _packed_kernel(module, table)
+        for layer in model.layers
+        for module in layer.block.modules
+        if isinstance(module, Experts)
+    )
     return tuple(name for name, _ in count.most_common() if name)
 
 

@@ -142,7 +142,9 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
     groups, row, stages = context.grouping.groups, context.rules, range(context.stages)
     memory = list(available) * context.stages if len(available) == 1 else list(available)
     if not groups:
-        return _attention_free(kv, context, memory)
+        return KvPlan(
+            min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), context=context
+        )
     per_block = [_block_bytes(context, s) for s in stages]
     if kv.blocks_override is not None and row.override_is_checked:
         memory = [kv.blocks_override * b for b in per_block]
@@ -353,12 +355,6 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
         return needed
     # capped by the rule, or because a running request never holds more (blocks out of the window are freed)
     return min(needed, max_blocks(spec, request, row)) if not spec.is_full else needed
-
-
-def _attention_free(kv: KvInput, context: Context, memory: list[int]) -> KvPlan:
-    return KvPlan(
-        min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), context=context
-    )
 
 
 def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:

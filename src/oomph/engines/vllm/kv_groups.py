@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused, Spec, is_uniform_type, merges
 from oomph.facts.vllm.kv import KvRules
+from oomph.tables import grouped
 from oomph.units import cdiv
 
 
@@ -251,10 +252,7 @@ def _deal(bucket: Sequence[Layers], n: int) -> list[tuple[Layers, ...]]:
 
 
 def _by_page(bucket: Sequence[Layers]) -> dict[int, list[Layers]]:
-    pages: dict[int, list[Layers]] = {}
-    for member in bucket:
-        pages.setdefault(member.spec.page, []).append(member)
-    return pages
+    return grouped(bucket, lambda member: member.spec.page)
 
 
 def _tuples(bucket: Sequence[Layers]) -> int:
@@ -288,10 +286,8 @@ def _deepseek_v4(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
         raise Refused("AssertionError", "")
     if not is_uniform_type([member.spec for member in full], rules):
         raise Refused("AssertionError", "")
-    sliding: dict[tuple[int, int], list[Layers]] = {}
-    for member in layers:
-        if member.spec.kind == "sliding_window_mla":
-            sliding.setdefault((member.spec.block_size, member.spec.window), []).append(member)
+    windowed = (member for member in layers if member.spec.kind == "sliding_window_mla")
+    sliding = grouped(windowed, lambda member: (member.spec.block_size, member.spec.window))
     size = _repeats([_tuples(full), *map(_tuples, sliding.values())], _tuples(full))
     pages = sorted({member.spec.page for member in full})
     groups = [Group(tuple(full), True)]

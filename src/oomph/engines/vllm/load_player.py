@@ -40,10 +40,6 @@ class Point(Struct, frozen=True):
         return request_size(self.nbytes)
 
 
-def last_point(entries: Sequence[Entry]) -> Point:
-    return _point(entries[-1], entries[-1][4] - 1) if entries else Point("", -1, "", 0, 0)
-
-
 def points(entry: Entry) -> list[Point]:
     where, layer, module, start, total, doing = entry
     if isinstance(module, str):
@@ -108,7 +104,7 @@ class Player:
 
     @property
     def peak(self) -> Point:
-        return last_point(self.records)
+        return _point(self.records[-1], self.records[-1][4] - 1) if self.records else Point("", -1, "", 0, 0)
 
     def new(self, module: str, size: int) -> Block:
         memory = self.memory

@@ -133,7 +133,7 @@ def _weights(of: _Load) -> WeightsPlan:
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     return WeightsPlan(
-        created_bytes=_created_bytes(registered),
+        created_bytes=sum(times * tensor.nbytes for tensors, times in registered for tensor in tensors),
         loaded_bytes=load.loaded,
         low=load.loaded - slack,
         high=load.loaded + slack,
@@ -145,10 +145,6 @@ def _weights(of: _Load) -> WeightsPlan:
         after_load_bytes=load.pool if setting.offload.group else 0,
         host_bytes=load.offloaded,
     )
-
-
-def _created_bytes(kinds: Counted) -> int:
-    return sum(times * tensor.nbytes for tensors, times in kinds for tensor in tensors)
 
 
 def _networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import HEADS_REFUSED, invalid, one_of, outside, verify_flags
+from oomph.engines.vllm.shard import stage_sizes
 from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.facts import Facts
@@ -230,10 +231,8 @@ def prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], fa
 
 
 def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[int, int], ...]:
-    """distributed/utils.py get_pp_indices: the remainder goes to the stages before the last, backwards."""
-    sizes = [layers // pp] * pp
-    for i in range(2, layers % pp + 2):
-        sizes[-i] += 1
+    """(first layer, the one behind the last) of each stage."""
+    sizes = stage_sizes(layers, pp)
     if partition:
         try:
             parts = [int(n) for n in partition.split(",")]

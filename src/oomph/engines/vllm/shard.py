@@ -1,5 +1,7 @@
 """How a tensor- and pipeline-parallel group divides a model, as vLLM's layers do (model_executor/layers/linear.py)."""
 
+from math import prod
+
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
@@ -30,17 +32,17 @@ class Layout(Struct, frozen=True):
         return self.tp * self.dp * self.pcp
 
 
-def stage_layers(count: int, layout: Layout) -> range:
-    """The decoder layers of one pipeline stage (distributed/utils.py get_pp_indices): what does not divide goes to the
+def stage_sizes(count: int, pp: int) -> list[int]:
+    """How many layers each pipeline stage has (distributed/utils.py get_pp_indices): what does not divide goes to the
     stages before the last, backwards, one each."""
-    if layout.partition:
-        sizes = list(layout.partition)
-        if len(sizes) != layout.pp or sum(sizes) != count:
-            raise CannotPlan(f"VLLM_PP_LAYER_PARTITION {sizes} does not split {count} layers into {layout.pp} stages")
-    else:
-        sizes = [count // layout.pp] * layout.pp
-        for i in range(2, count % layout.pp + 2):
-            sizes[-i] += 1
+    return [count // pp + (0 < pp - 1 - stage <= count % pp) for stage in range(pp)]
+
+
+def stage_layers(count: int, layout: Layout) -> range:
+    """The decoder layers of one pipeline stage."""
+    sizes = list(layout.partition) or stage_sizes(count, layout.pp)
+    if len(sizes) != layout.pp or sum(sizes) != count:
+        raise CannotPlan(f"VLLM_PP_LAYER_PARTITION {sizes} does not split {count} layers into {layout.pp} stages")
     start = sum(sizes[: layout.pp_rank])
     return range(start, start + sizes[layout.pp_rank])
 
@@ -124,9 +126,7 @@ def _in_whole_blocks(linear: Linear, habits: frozenset[str]) -> bool:
 
 
 def param_elements(param: Param, tp: int) -> int:
-    n = 1
-    for size in param.shape:
-        n *= size
+    n = prod(param.shape)
     if param.shard_dim is None or tp == 1:
         return max(n, param.at_least)
     share = n // param.heads * max(1, param.heads // tp) if param.heads else n // tp

@@ -95,13 +95,12 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     cache: dict[object, tuple[Created, ...]] = {}
     ropes: set[Rope] = set()
     stage = stage_layers(len(model.layers), layout)
-    for layer in model.layers[stage.start : stage.stop]:
-        places.append(Placed(layer.prefix, layer.index, _layer(layer, build, cache, ropes)))
+    layers = model.layers[stage.start : stage.stop]
+    places += [Placed(layer.prefix, layer.index, _layer(layer, build, cache, ropes)) for layer in layers]
     places.append(Placed("root", -1, tuple(t for t in root if t.part in _AFTER_LAYERS)))
     if build.drafts and last:
         places.append(Placed("draft", -1, tuple(_root(model.draft_root, build, True, True, False))))
-        for layer in model.drafts:
-            places.append(Placed(layer.prefix, -1, _layer(layer, build, cache, ropes)))
+        places += [Placed(layer.prefix, -1, _layer(layer, build, cache, ropes)) for layer in model.drafts]
     return tuple(place for place in places if place.tensors)
 
 

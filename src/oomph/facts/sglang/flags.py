@@ -49,7 +49,7 @@ def _flag(word: str, kind: Kind) -> Flag:
     if not equals:
         match = _WORD.fullmatch(word)
         assert match is not None, word
-        return Flag(match[1], kind, ((_dashed(match[1]), "", ""),), match[2] or "", match[3] or "")
+        return Flag(match[1], kind, (("--" + match[1].replace("_", "-"), "", ""),), match[2] or "", match[3] or "")
     *first, last = rest.split(",")
     ranges = re.fullmatch(r"([^<>]+)((?:<[\w.]+|>=[\w.]+)*)", last)
     assert ranges is not None, word
@@ -59,10 +59,6 @@ def _flag(word: str, kind: Kind) -> Flag:
     until = next((mark[1:] for mark in marks if mark.startswith("<")), "") if len(marks) == 1 else ""
     names = [(_option(part), "", "") for part in first] + [(_option(ranges[1]), "", own_until)]
     return Flag(field, kind, tuple(names), since, until)
-
-
-def _dashed(field: str) -> str:
-    return "--" + field.replace("_", "-")
 
 
 def _option(text: str) -> str:

@@ -3,6 +3,8 @@
 vLLM: models/kimi_vl.py, moonvit.py; kimi_k25.py, kimi_k25_vit.py.
 """
 
+from math import prod
+
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.deepseek import language_model
@@ -118,9 +120,7 @@ def _projector(
     site = builder.site(name)
     hidden = vision.integer("mm_hidden_size", default=1152)
     text = vision.integer("text_hidden_size", default=builder.text.integer("hidden_size"))
-    merged = hidden
-    for side in vision.integers("merge_kernel_size") or [2, 2]:
-        merged *= side
+    merged = hidden * prod(vision.integers("merge_kernel_size") or [2, 2])
     quantised = _quantised(builder)
     modules: list[Module] = [
         *layer_norm(site, "pre_norm", hidden),

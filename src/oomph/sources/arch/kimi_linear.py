@@ -4,6 +4,8 @@ vLLM: models/kimi_linear.py and layers/kda.py (to 0.26), models/kimi_k3/ (0.27 a
 residual attention, a latent space for the routed experts and a vision tower.
 """
 
+from math import prod
+
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
@@ -220,9 +222,7 @@ def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
         "vision_tower", "vision", [(1, first), (count, layer)], count, hidden, inter, heads, alone="tower"
     )
     text = vision.integer("text_hidden_size", default=builder.text.integer("hidden_size"))
-    merged = vision.integer("mm_hidden_size", default=hidden)
-    for side in vision.integers("merge_kernel_size") or [2, 2]:
-        merged *= side
+    merged = vision.integer("mm_hidden_size", default=hidden) * prod(vision.integers("merge_kernel_size") or [2, 2])
     site = builder.site("mm_projector")
     projector: list[Module] = [
         site.replicated("proj.0", merged, merged, "multimodal", quantised=False),

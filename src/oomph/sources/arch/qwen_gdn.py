@@ -48,7 +48,7 @@ class _Net:
             head_dim=self.v_dim,
             groups=self.k_heads,
             key_dim=self.k_dim,
-            dtype=_ssm_dtype(text),
+            dtype={"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(text.text("mamba_ssm_dtype"), ""),
         )
         rope = rope_of(text, self.head_dim, bounded=True)
         self.attention = Attention("full", self.heads, self.kv, self.head_dim, self.head_dim, rope=rope)
@@ -89,10 +89,6 @@ def _kinds(text: Config) -> list[str]:
     if len(kinds) < count or not all(k in ("linear_attention", "full_attention") for k in kinds):
         raise ConfigError(f"{text.where}: layer_types does not name {count} layers of linear or full attention")
     return [str(k) for k in kinds[:count]]
-
-
-def _ssm_dtype(text: Config) -> str:
-    return {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(text.text("mamba_ssm_dtype"), "")
 
 
 def _layer(net: _Net, site: Site, kind: str) -> Layer:

@@ -43,7 +43,7 @@ def plan_view(plan: Plan, extra: tuple[tuple[str, str], ...] = ()) -> Html:
         tiles([*figures(plan), *extra]),
         *advice_parts(plan),
         section("Start-up", timeline(plan)) if plan.ranks and plan.ranks[0].stages else None,
-        section("Basis", ledger_parts(plan)) if plan.ranks else None,
+        section("Basis", join(_cache(plan), _terms(plan), _settings(plan))) if plan.ranks else None,
         notes(plan),
         cls="view plan",
         data_outcome=plan.verdict.outcome,
@@ -141,10 +141,6 @@ BASES = {
     "assumed": "nobody knows it: the interval is wide",
     "given": "observed, and pinned",
 }
-
-
-def ledger_parts(plan: Plan) -> Html:
-    return join(_cache(plan), _terms(plan), _settings(plan))
 
 
 def _terms(plan: Plan) -> Html:

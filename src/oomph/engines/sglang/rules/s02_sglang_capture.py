@@ -44,11 +44,12 @@ def match(case: Case) -> Candidate | None:
 
 def reason_lost(case: Case) -> bool:
     """The advice that stands under every error of a capture is there, and no line of what it failed of."""
-    return case.has("sg_capture_failed") and not case.memory and not other_reason(case) and not _worded(case)
-
-
-def _worded(case: Case) -> bool:
-    return any("why" in observation.values for observation in case.all("sg_capture_failed"))
+    return (
+        case.has("sg_capture_failed")
+        and not case.memory
+        and not other_reason(case)
+        and not any("why" in observation.values for observation in case.all("sg_capture_failed"))
+    )
 
 
 def other_reason(case: Case) -> str:

@@ -32,10 +32,9 @@ def _took(step: Observation) -> int:
 
 def _pool_share(case: Case) -> float:
     """Of what was free for it, the part that the temporary pool took."""
-    for step in case.all("tr_step"):
-        if str(step.values.get("component", "")).startswith(("_no_capture_init_kv", "Initial KV")):
-            return _took(step) / max(1, number(step, "before") or 1)
-    return 0.0
+    pools = ("_no_capture_init_kv", "Initial KV")
+    steps = (step for step in case.all("tr_step") if str(step.values.get("component", "")).startswith(pools))
+    return next((_took(step) / max(1, number(step, "before") or 1) for step in steps), 0.0)
 
 
 def match(case: Case) -> Candidate | None:

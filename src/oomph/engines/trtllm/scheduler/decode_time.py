@@ -24,9 +24,10 @@ class DecodeTime:
     def steps(self, requests: list[Live]) -> int:
         """One step of requests that decode a token each, whose slots are not taken yet."""
         contexts = [request.tokens + (request.tokens - request.prompt < request.max_new) for request in requests]
-        ticks = 0
-        for rate, span in zip(self.rates, self.spans):
-            ticks += rate * (sum(contexts) if span == _FAR else sum(min(span, context) for context in contexts))
+        ticks = sum(
+            rate * (sum(contexts) if span == _FAR else sum(min(span, context) for context in contexts))
+            for rate, span in zip(self.rates, self.spans)
+        )
         return ticks * self.beams
 
     def series(self, tokens: int, count: int) -> int:

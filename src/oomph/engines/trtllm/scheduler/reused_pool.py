@@ -87,10 +87,7 @@ class ReusedPool:
 
     def new_block(self, request: Live) -> int | None:
         """findNewContextBlock: the first full block of its prompt that the tree does not have."""
-        for key in self._keys(request, request.prompt):
-            if key not in self.blocks:
-                return key
-        return None
+        return next((key for key in self._keys(request, request.prompt) if key not in self.blocks), None)
 
     def _keys(self, request: Live, tokens: int) -> list[int]:
         """Of the full blocks of its first tokens. A key says all that comes before it: they are computed once."""
