@@ -1,4 +1,4 @@
-"""Tables whose rows are a condition and what follows from it."""
+"""Small tables: rows of a condition and what follows from it, things by their key."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar

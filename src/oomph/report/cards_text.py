@@ -10,6 +10,7 @@ from oomph.report.terminal import Style, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
 from oomph.simulate.speed import worst_error
+from oomph.tables import all_that_hold
 from oomph.units import gib
 
 
@@ -24,13 +25,14 @@ def render(cards: Cards, style: Style, *, width: int = 100, everything: bool = F
     head = f"  {'price':>9}" if price else f"  {'memory':>9}"
     widest = max(len(_name(c)) for c in cards.cards) + 1
     title = f"{head}  {'cards':<{widest}}{'tok/s':>7}{'users':>7}{'longest':>9}{'free':>10}  checkpoint"
-    lines.append(style.bold(title))
-    for card in cards.cards:
-        lines += _line(card, price, widest, width, style)
-    if cards.more:
-        lines.append(style.dim("  there are further ones: --all, also legacy and modified cards"))
-    if cards.interrupted:
-        lines.append("  The search was stopped: these are the cards so far.")
+    lines += [
+        style.bold(title),
+        *(line for card in cards.cards for line in _line(card, price, widest, width, style)),
+        *all_that_hold(
+            (cards.more, style.dim("  there are further ones: --all, also legacy and modified cards")),
+            (cards.interrupted, "  The search was stopped: these are the cards so far."),
+        ),
+    ]
     if cards.against is not None:
         lines += ["", *wrap(_beside_api(cards.against, _name(cards.cards[0])), width, "  ", " " * 4)]
     lines += ["", *(style.dim(line) for line in wrap(_basis(cards), width, "  ", "  "))]

@@ -63,10 +63,9 @@ def _item(item: Item, style: Style, width: int, items: Sequence[Item]) -> list[s
     if length(head) > 4 + name_width:
         head = head.rstrip() + "  "
     title, detail = _subject(item), details(item)
-    lines = [f"{head}{verdict}{title}"] if title else []
     if not title:
         return wrap(detail, width, head + verdict, " " * column)
-    return [*lines, *wrap(style.dim(detail), width, " " * column, " " * column)]
+    return [f"{head}{verdict}{title}", *wrap(style.dim(detail), width, " " * column, " " * column)]
 
 
 def _subject(item: Item) -> str:

@@ -45,9 +45,8 @@ def render(difference: Diff, style: Style, *, width: int = 100, everything: bool
             "",
             "  Without these flags:",
         ]
-    for change in difference.changes:
-        if change.kind == "figure" or (change.kind == "verdict" and not difference.flags):
-            lines.append(_row(change))
+    figures = ("figure",) if difference.flags else ("figure", "verdict")
+    lines += [_row(change) for change in difference.changes if change.kind in figures]
     settings = [c for c in difference.changes if c.kind == "setting"]
     if settings:
         lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]

@@ -23,31 +23,25 @@ def render(explanation: Explanation, style: Style, *, width: int = 100, everythi
 
 
 def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
+    cause = explanation.cause
+    others = explanation.candidates if not cause.sure or everything else ()
     parts = [
         "",
         "  " + _head(explanation),
         "",
         *_wrap(_verdict(explanation), width, "  ", "  "),
         "",
-        *_block("Why", explanation.cause.text, width),
-    ]
-    if explanation.inferred_reason:
-        parts += _block("Inferred", explanation.inferred_reason, width)
-    parts += [
+        *_wrap(cause.text, width, f"  {'Why':<{MARGIN - 2}}", " " * MARGIN),
+        *_block("Inferred", explanation.inferred_reason, width),
         *_ledger(explanation, width),
         *_remedies(explanation, width, everything),
         *_rejected(explanation, width, everything),
+        *_block("Or", "; ".join(f"{c.title} ({c.id})" for c in others), width),
+        *_block("Settle", explanation.settle, width),
+        *_lines(explanation, width),
+        *_block("Rule", cause.id if cause.tier not in ("", "remark") else "", width),
+        *(line for note in explanation.notes for line in _block("Note", note, width)),
     ]
-    if explanation.candidates and (not explanation.cause.sure or everything):
-        also = "; ".join(f"{c.title} ({c.id})" for c in explanation.candidates)
-        parts += _block("Or", also, width)
-    if explanation.settle:
-        parts += _block("Settle", explanation.settle, width)
-    parts += _lines(explanation, width)
-    if explanation.cause.tier not in ("", "remark"):
-        parts += _block("Rule", f"{explanation.cause.id}", width)
-    for note in explanation.notes:
-        parts += _block("Note", note, width)
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -88,7 +82,8 @@ def _wrap(body: str, width: int, first: str, rest: str) -> list[str]:
 
 
 def _block(name: str, body: str, width: int) -> list[str]:
-    return _wrap(body, width, f"  {name:<{MARGIN - 2}}", " " * MARGIN)
+    """A name in the margin and what is said under it; nothing where nothing is said."""
+    return _wrap(body, width, f"  {name:<{MARGIN - 2}}", " " * MARGIN) if body else []
 
 
 def _ledger(explanation: Explanation, width: int) -> list[str]:

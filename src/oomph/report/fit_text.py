@@ -30,20 +30,19 @@ def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 100
         lines += ["", *_front(fit, front if everything else shown(front, fit.pick), style, width)]
         if not everything and len(front) > _ROWS:
             lines.append(style.dim(f"  {len(front) - _ROWS} more with --all"))
-    if fit.neighbours:
-        lines += ["", f"  {style.bold('One step further')}"]
-        for n in fit.neighbours:
-            lines += _beside(n.change, _first(n.why), width)
-    if fit.refused:
-        lines += ["", f"  {style.bold('Not chosen')}"]
-        for refusal in fit.refused:
-            lines += _beside(refusal.checkpoint, _first(refusal.why), width)
     lines += [
+        *_table("One step further", [(n.change, n.why) for n in fit.neighbours], style, width),
+        *_table("Not chosen", [(refusal.checkpoint, refusal.why) for refusal in fit.refused], style, width),
         *[line for note in fit.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)],
         "",
         *_basis(fit, style, width),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table(head: str, rows: list[tuple[str, str]], style: Style, width: int) -> list[str]:
+    lines = (line for what, why in rows for line in _beside(what, _first(why), width))
+    return ["", f"  {style.bold(head)}", *lines] if rows else []
 
 
 def _beside(name: str, why: str, width: int) -> list[str]:

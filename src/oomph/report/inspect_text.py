@@ -62,12 +62,10 @@ def _origin(inspection: Inspection) -> str:
 def _weights(inspection: Inspection, style: Style) -> Iterable[str]:
     head = f"{'Weights':<18}{'GiB':>8}{'share':>8}{'parameters':>12}  stored as"
     yield f"  {style.bold(head)}"
-    small: list[RoleRow] = []
+    small = [row for row in inspection.by_role if row.bytes * 200 < inspection.bytes]
     for row in inspection.by_role:
-        if row.bytes * 200 < inspection.bytes:
-            small.append(row)
-            continue
-        yield _weight_row(row.name, row.bytes, inspection.bytes, row.parameters, _forms(row))
+        if row not in small:
+            yield _weight_row(row.name, row.bytes, inspection.bytes, row.parameters, _forms(row))
     if small:
         size, parameters = sum(r.bytes for r in small), sum(r.parameters for r in small)
         names = " and ".join(filter(None, (", ".join(r.name for r in small[:-1]), small[-1].name)))

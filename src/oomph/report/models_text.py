@@ -11,6 +11,7 @@ from oomph.report.terminal import Style, clean, wrap
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.simulate.speed import worst_error
+from oomph.tables import all_that_hold
 from oomph.units import human
 
 
@@ -30,9 +31,8 @@ def render(answer: Models, style: Style, *, width: int = 100, everything: bool =
         *wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9),
         "",
         style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model"),
+        *(line for number, pick in enumerate(answer.picks, 1) for line in _line(number, pick, style, width)),
     ]
-    for number, pick in enumerate(answer.picks, 1):
-        lines += _line(number, pick, style, width)
     if answer.picks[0].others:
         lines += ["", f"  {style.bold('The first by other engines')}"]
         for other in answer.picks[0].others:
@@ -41,11 +41,14 @@ def render(answer: Models, style: Style, *, width: int = 100, everything: bool =
                 f"    {engine_named(other.engine).title}: {other.quantization}, {rate}{other.context:,} tokens",
                 *wrap(other.command, width, " " * 6, " " * 8),
             ]
-    if answer.more:
-        lines.append(style.dim("  further models fit: --limit 0"))
-    if answer.interrupted:
-        lines.append("  The search was stopped: these are the best so far.")
-    lines += ["", *(style.dim(line) for line in wrap(basis(answer), width, "  ", "  "))]
+    lines += [
+        *all_that_hold(
+            (answer.more, style.dim("  further models fit: --limit 0")),
+            (answer.interrupted, "  The search was stopped: these are the best so far."),
+        ),
+        "",
+        *(style.dim(line) for line in wrap(basis(answer), width, "  ", "  ")),
+    ]
     return "\n".join(lines) + "\n"
 
 

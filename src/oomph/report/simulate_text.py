@@ -8,6 +8,7 @@ from oomph.report.terminal import Style, columns, wrap
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
+from oomph.tables import all_that_hold
 
 LIMITS = {
     "blocks": "KV blocks",
@@ -52,18 +53,16 @@ def describe_load(load: Load) -> str:
         return f"trace {load.trace}"
     shape, arrivals = load.shape, load.arrivals
     about = "about " if shape.prompt_sigma else ""
-    words = f"{about}{shape.prompt:,} tokens in, {about}{shape.output:,} out"
-    if shape.turns > 1:
-        words += f", conversations of {shape.turns} turns"
-    if shape.shared:
-        words += f", {shape.shared:,} tokens of prefix shared by all"
-    if arrivals.rate:
-        words += f"; {arrivals.rate:g} requests/s" + (f" in bursts of {arrivals.burst}" if arrivals.burst > 1 else "")
-    if arrivals.at_once:
-        words += "; all at once"
-    if arrivals.pause:
-        words += f"; {arrivals.pause:g} s between requests"
-    return words
+    bursts = f" in bursts of {arrivals.burst}" if arrivals.burst > 1 else ""
+    words = all_that_hold(
+        (True, f"{about}{shape.prompt:,} tokens in, {about}{shape.output:,} out"),
+        (shape.turns > 1, f", conversations of {shape.turns} turns"),
+        (shape.shared, f", {shape.shared:,} tokens of prefix shared by all"),
+        (arrivals.rate, f"; {arrivals.rate:g} requests/s{bursts}"),
+        (arrivals.at_once, "; all at once"),
+        (arrivals.pause, f"; {arrivals.pause:g} s between requests"),
+    )
+    return "".join(words)
 
 
 def _held(largest: Held, style: Style, picture: bool) -> list[str]:
