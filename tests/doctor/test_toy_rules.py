@@ -23,7 +23,7 @@ EXPLAINED = 12  # whole explanations for each rule
 
 def answer(rule: Rule, seed: int) -> Any:
     try:
-        candidate = rule.match(case(rule, seed))
+        candidate = rule.speak(case(rule, seed))
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError) as error:
         return type(error).__name__  # no log gives such values together
     if candidate is None:

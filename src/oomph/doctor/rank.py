@@ -20,7 +20,7 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
             continue
         if case.death.kind in TROUBLES and rule.failure and rule.about_memory:
             continue  # what ended it is known, and it is not memory
-        candidate = rule.match(case)
+        candidate = rule.speak(case)
         if candidate is not None:
             speaking.append((rule, candidate))
     return _humble(case, ordered(speaking))

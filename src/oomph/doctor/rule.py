@@ -64,6 +64,7 @@ class Rule(Struct, frozen=True):
     title: str
     stages: tuple[StageName, ...]
     match: "Callable[[Case], Candidate | None]"
+    at_stage: bool = False  # True: it speaks only of a run that failed at one of its stages
     engines: tuple[str, ...] = ("vllm",)
     since: str = ""
     until: str = ""
@@ -75,3 +76,7 @@ class Rule(Struct, frozen=True):
     names_cause: bool = True  # False: it only says where the cause would stand
     plan_adds: Literal["", "weights", "pool"] = ""  # which of a plan's figures belong behind its text
     evidence: tuple[str, ...] = ()
+
+    def speak(self, case: "Case") -> Candidate | None:
+        elsewhere = self.at_stage and not (case.failed and case.stage in self.stages)
+        return None if elsewhere else self.match(case)

@@ -24,7 +24,7 @@ from oomph.units import GIB, gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load" or case.before("weights"):
+    if case.before("weights"):
         return None
     oom, allocated, total = case.oom, case.oom_value("allocated"), case.total
     text = "An allocation failed while the weights were being put on the GPU."
@@ -64,6 +64,7 @@ RULE = Rule(
     "The weights do not fit on the card",
     ("weights_load",),
     match,
+    at_stage=True,
     engines=("vllm", "sglang", "trtllm"),
     plan_adds="weights",
     evidence=("gpu_model_runner.py:4950 (0.21.0)", "vllm PR 38553"),

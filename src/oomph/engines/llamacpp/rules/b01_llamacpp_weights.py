@@ -31,9 +31,7 @@ _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "weights_load" or not case.failed or case.death.kind in TROUBLES:
-        return None
-    if not case.has(*_KINDS) and not case.memory:
+    if case.death.kind in TROUBLES or (not case.has(*_KINDS) and not case.memory):
         return None
     if (
         not case.memory
@@ -117,6 +115,7 @@ RULE = Rule(
     "llama.cpp: the model buffer does not fit",
     ("weights_load",),
     match,
+    at_stage=True,
     engines=("llamacpp", "ollama"),
     evidence=("llama.cpp issue 20431",),
 )

@@ -23,7 +23,7 @@ _FLAGS = {"n_gpu_layers": "-ngl", "tensor_split": "-ts", "tensor_buft_overrides"
 
 def match(case: Case) -> Candidate | None:
     abort = next(iter(case.all("lc_fit_abort")), None)
-    if abort is None or not case.failed or case.stage not in ("weights_load", "kv_alloc"):
+    if abort is None:
         return None
     what = str(abort.values.get("what", ""))
     flag = _FLAGS.get(what, "--split-mode")
@@ -51,6 +51,7 @@ RULE = Rule(
     "llama.cpp: --fit gave up because of a flag",
     ("weights_load", "kv_alloc"),
     match,
+    at_stage=True,
     engines=("llamacpp",),
     evidence=("llama.cpp issue 19437",),
 )

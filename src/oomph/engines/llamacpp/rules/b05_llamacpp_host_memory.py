@@ -34,7 +34,7 @@ _KINDS: tuple[LogKind, ...] = (
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "host_ram" or not case.has(*_KINDS, "ol_runner_died"):
+    if not case.has(*_KINDS, "ol_runner_died"):
         return None
     if case.has("sigkill", "host_kill", "container_kill"):
         return None  # H03
@@ -69,6 +69,7 @@ RULE = Rule(
     "llama.cpp: a buffer in host memory cannot be allocated",
     ("host_ram",),
     match,
+    at_stage=True,
     engines=("llamacpp", "ollama"),
     evidence=("llama.cpp issue 8101",),
 )

@@ -20,8 +20,6 @@ from oomph.units import GIB, gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "cudagraph_capture" or not case.failed:
-        return None
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
     graphs = case.value("graphs", "graphs") or case.value("graph_estimate", "estimate") or 0
     text = "The KV cache had been allocated; CUDA graphs did not fit beside it."
@@ -64,5 +62,6 @@ RULE = Rule(
     "CUDA graphs do not fit beside the KV cache",
     ("cudagraph_capture",),
     match,
+    at_stage=True,
     evidence=("vllm PR 30515", "vllm PR 38284"),
 )

@@ -20,9 +20,7 @@ from oomph.units import GIB, human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage not in ("cudagraph_capture", "sampler_warmup") or case.util <= 0.95:
-        return None
-    if case.within("0.20.0") is False or case.has("graph_estimate_off") or case.v0:
+    if case.util <= 0.95 or case.within("0.20.0") is False or case.has("graph_estimate_off") or case.v0:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
     if tried is None or free is None or tried > GIB:
@@ -51,6 +49,7 @@ RULE = Rule(
     "At this utilization the graph estimate is too small",
     ("cudagraph_capture", "sampler_warmup"),
     match,
+    at_stage=True,
     since="0.20.0",
     dated=False,
     over=("C01",),

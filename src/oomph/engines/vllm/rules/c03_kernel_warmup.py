@@ -19,8 +19,6 @@ from oomph.units import human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "cudagraph_capture":
-        return None
     if not (
         case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
         or case.before("autotune", "kernel_warmup")
@@ -58,6 +56,7 @@ RULE = Rule(
     "Kernel warm-up does not fit beside the KV cache",
     ("cudagraph_capture",),
     match,
+    at_stage=True,
     over=("C01",),
     evidence=("kernel_warmup.py (0.21.0)",),
 )

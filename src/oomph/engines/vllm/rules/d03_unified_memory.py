@@ -25,9 +25,7 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or not case.unified or case.stage not in ("startup_free_memory", "kv_check", "weights_load"):
-        return None
-    if case.has("kv_need"):
+    if not case.unified or case.has("kv_need"):
         return None
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     available = bool(case.version) and case.facts.budget.reads_available and not case.rocm
@@ -77,6 +75,7 @@ RULE = Rule(
     "Unified memory: what the system holds counts as used",
     ("startup_free_memory", "kv_check", "weights_load"),
     match,
+    at_stage=True,
     over=(
         "D01",
         "K01",

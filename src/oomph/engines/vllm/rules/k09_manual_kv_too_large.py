@@ -20,11 +20,7 @@ from oomph.units import GIB, gib, human
 
 def match(case: Case) -> Candidate | None:
     line = case.first("manual_kv")
-    if (
-        line is None
-        or not case.failed
-        or case.stage not in ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
-    ):
+    if line is None:
         return None
     kv, tried, free = case.value("manual_kv", "kv") or 0, case.oom_value("tried") or 0, case.oom_value("free") or 0
     text = f"{gib(kv)} of KV cache were ordered by hand; utilization and the graph reserve are not applied to that."
@@ -53,6 +49,7 @@ RULE = Rule(
     "The KV size given by hand is too large",
     ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request"),
     match,
+    at_stage=True,
     since="0.10.2",
     evidence=("gpu_worker.py:367 (0.21.0)",),
 )

@@ -19,7 +19,7 @@ from oomph.units import gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "kv_alloc" or case.has("manual_kv"):
+    if case.has("manual_kv"):
         return None
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
     text = "The KV cache was sized from the budget, and then the device could not give it."
@@ -51,5 +51,6 @@ RULE = Rule(
     "The budget said yes, the device says no",
     ("kv_alloc",),
     match,
+    at_stage=True,
     evidence=("gpu_model_runner.py:6652 (0.21.0)",),
 )

@@ -22,7 +22,7 @@ from oomph.units import gib
 
 def match(case: Case) -> Candidate | None:
     off = case.has("hybrid_off") or case.flag("disable_hybrid_kv_cache_manager") is True
-    if not off or case.stage != "kv_check" or not case.failed:
+    if not off:
         return None
     need, have = case.value("kv_need", "need"), case.value("kv_need", "available")
     text = "The hybrid KV manager is off: sliding-window layers are charged for the whole context."
@@ -43,5 +43,10 @@ def match(case: Case) -> Candidate | None:
 
 
 RULE = Rule(
-    "K11", "Sliding windows are charged as full attention", ("kv_check",), match, evidence=("config/vllm.py (0.21.0)",)
+    "K11",
+    "Sliding windows are charged as full attention",
+    ("kv_check",),
+    match,
+    at_stage=True,
+    evidence=("config/vllm.py (0.21.0)",),
 )

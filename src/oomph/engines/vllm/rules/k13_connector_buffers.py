@@ -20,7 +20,7 @@ from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 def match(case: Case) -> Candidate | None:
     connector = case.has("kv_connector") or case.flag("kv_transfer_config") or case.flag("kv_offloading_size")
-    if not connector or not case.failed or case.stage not in ("host_ram", "runtime_request", "kv_alloc"):
+    if not connector:
         return None
     size = case.flag("kv_offloading_size")
     text = (
@@ -59,5 +59,6 @@ RULE = Rule(
     "A KV connector's buffers were not planned for",
     ("host_ram", "runtime_request", "kv_alloc"),
     match,
+    at_stage=True,
     evidence=("vllm issue 53042",),
 )

@@ -38,7 +38,7 @@ FOUR_BIT = (
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load" or case.before("weights"):
+    if case.before("weights"):
         return None
     named = f"{case.flag('quantization') or ''} {case.rebuilt.model}".lower()
     if not (case.has("nvfp4") or any(word in named for word in FOUR_BIT)):
@@ -96,6 +96,7 @@ RULE = Rule(
     "Only a part of this 4-bit checkpoint is 4-bit",
     ("weights_load",),
     match,
+    at_stage=True,
     plan_adds="weights",
     evidence=("modelopt.py:146 is_layer_excluded (0.21.0)", "vllm issue 40291"),
 )

@@ -21,9 +21,7 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load" or case.before("weights"):
-        return None
-    if str(case.flag("quantization") or "") != "fp8" or case.within("0.16.0") is True:
+    if case.before("weights") or str(case.flag("quantization") or "") != "fp8" or case.within("0.16.0") is True:
         return None
     if "fp8" in case.rebuilt.model.lower():
         return None
@@ -52,6 +50,7 @@ RULE = Rule(
     "Quantising while loading needs the 16-bit weights first",
     ("weights_load",),
     match,
+    at_stage=True,
     until="0.16.0",
     dated=False,
     evidence=("vllm PR 31914", "vllm issue 32773"),

@@ -20,8 +20,6 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load":
-        return None
     if "bitsandbytes" not in (case.flag("quantization"), case.flag("load_format")):
         return None
     text = (
@@ -40,5 +38,6 @@ RULE = Rule(
     "bitsandbytes leaves embeddings and head in 16 bits",
     ("weights_load",),
     match,
+    at_stage=True,
     evidence=("model_loader/bitsandbytes_loader.py (0.21.0)",),
 )

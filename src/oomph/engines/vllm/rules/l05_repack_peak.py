@@ -21,8 +21,6 @@ from oomph.units import human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load":
-        return None
     if not case.in_traceback("process_weights_after_loading", "repack", "swizzle"):
         return None
     tried = case.oom_value("tried") or 0
@@ -42,5 +40,6 @@ RULE = Rule(
     "Repacking after the load needs two copies of a layer",
     ("weights_load",),
     match,
+    at_stage=True,
     evidence=("vllm PR 47851", "vllm PR 55103"),
 )

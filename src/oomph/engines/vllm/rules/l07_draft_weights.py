@@ -20,7 +20,7 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "weights_load" or not case.memory:
+    if not case.memory:
         return None
     inside = case.in_traceback("speculator", "load_draft_model", "/eagle", "drafter", "draft_model")
     if not inside and not (case.before("draft_load") and case.oom is not None):
@@ -43,5 +43,6 @@ RULE = Rule(
     "The draft model's weights do not fit",
     ("weights_load",),
     match,
+    at_stage=True,
     evidence=("v1/spec_decode/eagle.py (0.21.0)",),
 )

@@ -18,7 +18,7 @@ from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "kv_check" or not case.kv_heads or case.tp <= case.kv_heads:
+    if not case.kv_heads or case.tp <= case.kv_heads:
         return None
     copies = case.tp // case.kv_heads
     text = (
@@ -48,6 +48,7 @@ RULE = Rule(
     "More ranks than KV heads: KV is replicated",
     ("kv_check",),
     match,
+    at_stage=True,
     over=("K02",),
     evidence=("QKVParallelLinear (0.21.0)",),
 )

@@ -21,7 +21,7 @@ from oomph.tables import all_that_hold
 
 def match(case: Case) -> Candidate | None:
     lora = case.flag("enable_lora") or case.whole("max_loras") or case.in_traceback("create_lora", "lora_manager")
-    if not lora or not case.failed or case.stage not in ("weights_load", "kv_check", "profile_run"):
+    if not lora:
         return None
     sure = case.in_traceback("create_lora", "/lora/")
     loras, rank = case.whole("max_loras") or 1, case.whole("max_lora_rank") or 16
@@ -51,5 +51,6 @@ RULE = Rule(
     "LoRA slots are allocated in full at the start",
     ("weights_load", "kv_check", "profile_run"),
     match,
+    at_stage=True,
     evidence=("vllm PR 22782",),
 )

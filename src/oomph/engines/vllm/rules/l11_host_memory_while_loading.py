@@ -21,8 +21,6 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "host_ram" or not case.failed:
-        return None
     loading = case.before("load_begin", "load_files", "load_files_done", "offloaded") and not case.before(
         "available_kv", "serving"
     )
@@ -75,4 +73,11 @@ def match(case: Case) -> Candidate | None:
     )
 
 
-RULE = Rule("L11", "The host ran out of memory while loading", ("host_ram",), match, evidence=("vllm issue 56410",))
+RULE = Rule(
+    "L11",
+    "The host ran out of memory while loading",
+    ("host_ram",),
+    match,
+    at_stage=True,
+    evidence=("vllm issue 56410",),
+)

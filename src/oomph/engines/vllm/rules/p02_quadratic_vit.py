@@ -18,8 +18,6 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage not in ("profile_run", "runtime_request"):
-        return None
     if not case.in_traceback("vit_attn_wrappers", "torch_sdpa_wrapper"):
         return None
     tried = case.oom_value("tried")
@@ -50,6 +48,7 @@ RULE = Rule(
     "Quadratic attention in the vision tower",
     ("profile_run", "runtime_request"),
     match,
+    at_stage=True,
     over=("P01",),
     evidence=("gpustack issue 4963",),
 )

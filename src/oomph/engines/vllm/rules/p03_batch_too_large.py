@@ -30,7 +30,7 @@ _CHUNKED = Remedy(
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "profile_run" or case.has("freed_while_profiling", "fp8e4nv"):
+    if case.has("freed_while_profiling", "fp8e4nv"):
         return None
     tokens = case.whole("max_num_batched_tokens")
     tried, free = case.oom_value("tried"), case.oom_value("free")
@@ -59,5 +59,6 @@ RULE = Rule(
     "The profiling batch does not fit",
     ("profile_run",),
     match,
+    at_stage=True,
     evidence=("gpu_model_runner.py profile_run (0.21.0)",),
 )

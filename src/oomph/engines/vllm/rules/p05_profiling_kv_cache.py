@@ -26,8 +26,6 @@ from oomph.units import GIB, MIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "cudagraph_profile":
-        return None
     blocks = next(
         (
             number(observation, "blocks")
@@ -108,6 +106,7 @@ RULE = Rule(
     "The graph profiler's throw-away KV cache does not fit",
     ("cudagraph_profile",),
     match,
+    at_stage=True,
     since="0.18.0",
     dated=False,
     evidence=("gpu_model_runner.py:5800 (0.19.1)", "vllm PR 48483"),

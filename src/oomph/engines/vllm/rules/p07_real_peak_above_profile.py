@@ -34,8 +34,6 @@ WORDS = (
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage not in ("runtime_request", "profile_run"):
-        return None
     named = case.in_traceback(*WORDS)
     if case.stage == "profile_run" and not named:
         return None
@@ -81,6 +79,7 @@ RULE = Rule(
     "A real prompt needs more than the profiling run showed",
     ("runtime_request", "profile_run"),
     match,
+    at_stage=True,
     over=("R08",),
     evidence=("vllm issue 52872", "vllm PR 53222"),
 )

@@ -19,8 +19,6 @@ from oomph.units import human
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "runtime_request":
-        return None
     if not case.in_traceback("prompt_logprobs", "compute_logprobs", "get_logprobs", "log_softmax", "loglikelihood"):
         return None
     tried = case.oom_value("tried")
@@ -48,5 +46,6 @@ RULE = Rule(
     "Prompt log-probabilities need logits of every token",
     ("runtime_request",),
     match,
+    at_stage=True,
     evidence=("vllm issue 5907",),
 )

@@ -19,7 +19,7 @@ from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 
 def match(case: Case) -> Candidate | None:
     off = case.has("chunked_off") or case.flag("enable_chunked_prefill") is False
-    if not off or not case.failed or case.stage not in ("profile_run", "runtime_request"):
+    if not off:
         return None
     length = case.whole("max_model_len")
     text = (
@@ -45,5 +45,6 @@ RULE = Rule(
     "Without chunked prefill a whole prompt is one batch",
     ("profile_run", "runtime_request"),
     match,
+    at_stage=True,
     evidence=("engine/arg_utils.py (0.8.5)",),
 )

@@ -20,7 +20,7 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "runtime_request" or case.oom is None:
+    if case.oom is None:
         return None
     total, others = case.total, case.account.get("others") or 0
     in_use = case.oom_value("in_use") or 0
@@ -47,5 +47,6 @@ RULE = Rule(
     "Something on the GPU grew after the start",
     ("runtime_request",),
     match,
+    at_stage=True,
     evidence=("config/multimodal.py:650 (0.32.0)",),
 )

@@ -28,9 +28,7 @@ PIXELS = Remedy(
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "runtime_request" or not (case.in_traceback(*FUNCTIONS) or case.in_tower):
-        return None
-    if not case.memory:
+    if not (case.in_traceback(*FUNCTIONS) or case.in_tower) or not case.memory:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
     text = "A request's image or video was too large for what the budget leaves: the encoder ran out of memory"
@@ -48,6 +46,7 @@ RULE = Rule(
     "An image of a request does not fit while serving",
     ("runtime_request",),
     match,
+    at_stage=True,
     over=("P07", "R08", "R06"),
     evidence=("gpu_model_runner.py _execute_mm_encoder (0.21.0)",),
 )
