@@ -97,9 +97,11 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if case.death.settle == UNFINISHED:
         return Cause("none", "No error in this log", _healthy(case), False)
     if case.failed is None:
-        text = f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
-        if not case.death.line:
-            text = "No line of this text is one that the engine prints about memory, an error or a running server."
+        text = (
+            "No line of this text is one that the engine prints about memory, an error or a running server."
+            if not case.death.line
+            else f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
+        )
         return Cause("unclear", "This text does not tell whether it failed", text, False)
     return Cause("none", "Nothing failed", _healthy(case))
 

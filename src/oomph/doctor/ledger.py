@@ -167,9 +167,11 @@ def _at_rest(observations: Sequence[Observation], util: float | None) -> Account
     if "consumed" in terms:  # weights and what is outside of PyTorch, together (gpu_worker.py, 0.27)
         entries = [e for e in entries if e.term not in ("weights", "context")]
     budget = round(total[0] * util) if total and util else 0
-    rest = None
-    if budget and {"kv"} <= terms and terms & {"weights", "consumed"}:
-        rest = budget - sum(e.bytes for e in entries if e.term != "graphs")
+    rest = (
+        budget - sum(e.bytes for e in entries if e.term != "graphs")
+        if budget and {"kv"} <= terms and terms & {"weights", "consumed"}
+        else None
+    )
     return Account(total[0] if total else 0, tuple(entries), rest, budget, util or 0.0)
 
 

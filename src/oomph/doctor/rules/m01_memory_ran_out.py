@@ -61,9 +61,11 @@ def match(case: Case) -> Candidate | None:
         return None  # a parent's report below a title: nothing is known (R13)
     text = "Memory ran out; the words of this line belong to no rule, so its stage and its figures are what is known."
     if line is None:
-        text = "Memory ran out, and what is left of the log does not say what was being allocated."
-        if case.death.basis == "plan":
-            text = "The log does not say what failed; by the plan this command does not fit on this card."
+        text = (
+            "The log does not say what failed; by the plan this command does not fit on this card."
+            if case.death.basis == "plan"
+            else "Memory ran out, and what is left of the log does not say what was being allocated."
+        )
     quote = " ".join(case.death.quote.split())[:200].rstrip(". ")
     text += f' It says: "{quote}".' if quote else ""
     figures = {

@@ -193,9 +193,9 @@ def place(
 
 def padded(tensor: Tensor) -> int:
     block, size = BLOCKS[tensor.dtype]
-    extra = 0
-    if block > 1 and tensor.shape[0] % MATRIX_ROW:
-        extra = (MATRIX_ROW - tensor.shape[0] % MATRIX_ROW) // block * size
+    extra = (
+        (MATRIX_ROW - tensor.shape[0] % MATRIX_ROW) // block * size if block > 1 and tensor.shape[0] % MATRIX_ROW else 0
+    )
     return round_up(tensor.nbytes + extra, ALIGNMENT)
 
 

@@ -164,9 +164,11 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
             context = replace(context, request=replace(context.request, max_model_len=fits))
     refusal = refusal or _memory_check(context, checked) or _late_refusal(kv, groups)
     length = context.request.max_model_len
-    room = None
-    if all(per_block) and not any(m.spec.page == 0 for group in groups for m in group.members):
-        room = min(m - need_bytes(context, stage, length) for stage, m in _workers(context, checked))
+    room = (
+        min(m - need_bytes(context, stage, length) for stage, m in _workers(context, checked))
+        if all(per_block) and not any(m.spec.page == 0 for group in groups for m in group.members)
+        else None
+    )
     blocks = min(max(m // b, 0) if b else 0 for m, b in zip(memory, per_block, strict=True))
     if kv.blocks_override is not None:
         blocks = kv.blocks_override

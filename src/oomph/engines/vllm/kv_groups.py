@@ -140,9 +140,11 @@ def _promoted(spec: Spec, specs: Sequence[Spec], rules: KvRules) -> Spec:
     if not (spec.is_sliding or spec.kind == "chunked_local"):
         return spec
     blocks = {s.block_size for s in specs if s.is_full}
-    block = spec.block_size
-    if len(blocks) == 1 and (rules.promote == "block" or spec.kind == "sliding_window_mla"):
-        block = blocks.pop()
+    block = (
+        blocks.pop()
+        if len(blocks) == 1 and (rules.promote == "block" or spec.kind == "sliding_window_mla")
+        else spec.block_size
+    )
     padded = spec.padded and max(spec.padded, spec.unpadded * block // spec.block_size)
     kind: str = "mla" if spec.kind == "sliding_window_mla" else "full"
     window = 0 if kind == "mla" else spec.window

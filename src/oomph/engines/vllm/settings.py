@@ -51,9 +51,11 @@ def build_for(run: Run, rank: Rank) -> Build:
     model, facts, settings, sm = run.model, run.facts, run.settings, rank.device.sm
     method = model.quantization.method if model.quantization else ""
     online = settings.quantization or ""
-    scaled = method or (settings.quantization or "" if facts.weights.online_scales else "")
-    if model.architecture in facts.weights.unscaled:
-        scaled = ""
+    scaled = (
+        ""
+        if model.architecture in facts.weights.unscaled
+        else method or (settings.quantization or "" if facts.weights.online_scales else "")
+    )
     known = facts.structure.habits(sm)
     borrowed = f"{model.architecture} by transformers" in known
     if borrowed and "attention in the tree of transformers' modules" not in known:

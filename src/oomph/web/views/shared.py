@@ -187,9 +187,11 @@ def _gpu(rank: RankPlan, count: int, plan: Plan, longest: int) -> Html:
     name = f"GPU {rank.rank}" + (f" to {rank.rank + count - 1}, each" if count > 1 else "")
     filled = f"{human(used)} of {gib(limit)}{' budget' if limited else ''}"
     stage = shown_stage(rank, plan)
-    spread = ""
-    if stage is not None and stage.peak_high > stage.peak_low > 0 and not limited:
-        spread = f", between {human(stage.peak_low)} and {human(stage.peak_high)}"
+    spread = (
+        f", between {human(stage.peak_low)} and {human(stage.peak_high)}"
+        if stage is not None and stage.peak_high > stage.peak_low > 0 and not limited
+        else ""
+    )
     budget = f"; budget {gib(rank.requested_bytes)}" if rank.requested_bytes and not limited else ""
     over = el("b", f" {human(used - limit)} too much", cls="bad") if used > limit else None
     caption = el("figcaption", el("span", f"{name}  {rank.gpu}"), el("span", filled, spread, budget, over))

@@ -23,9 +23,11 @@ def match(case: Case) -> Candidate | None:
     grows = len(values) >= 3 and values[-1] > values[0] * 1.3
     if not (case.stage == "host_ram" and case.failed and served) and not grows:
         return None
-    text = "The server had been serving when the host's memory ran out: something in host memory grew."
-    if grows:
-        text = f"Resident memory grew from {gib(values[0])} to {gib(values[-1])} while serving."
+    text = (
+        f"Resident memory grew from {gib(values[0])} to {gib(values[-1])} while serving."
+        if grows
+        else "The server had been serving when the host's memory ran out: something in host memory grew."
+    )
     cache = Remedy(
         "mm_cache",
         "--mm-processor-cache-gb 0",
