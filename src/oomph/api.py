@@ -256,7 +256,7 @@ def simulate(
     return answer_load(setup, load, api.Target(ttft, tpot), sweep)
 
 
-def answer_load(setup: "Setup", load: Any, target: "Target", sweep: str | Sequence[int] = ()) -> "Answer":
+def answer_load(setup: "Setup", load: Any, target: "Target", sweep: str | Sequence[int]) -> "Answer":
     """One load played and judged, several of them, or the most users that are held."""
     from oomph.simulate import api
 

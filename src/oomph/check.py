@@ -122,11 +122,11 @@ def _entries(path: str, text: str, engine: str, environment: Mapping[str, str]) 
 def plan_entries(
     entries: Sequence[Entry],
     *,
-    file: str = "",
-    gpu: str | None = None,
-    margin: int | str = 0,
+    file: str,
+    gpu: str | None,
+    margin: int | str,
     compile_cache: str = "",
-    advise: bool = False,
+    advise: bool,
     own_gpus_first: bool = False,
 ) -> list[Item]:
     """Each entry planned; one that cannot be does not end the others.

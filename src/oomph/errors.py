@@ -34,7 +34,7 @@ class OomphError(Exception):
         return error_fields(self.kind, self.message, self.hint)
 
 
-def error_fields(kind: str, message: str, hint: str = "") -> dict[str, object]:
+def error_fields(kind: str, message: str, hint: str) -> dict[str, object]:
     return {"schema": 1, "error": {"kind": kind, "message": message, "hint": hint}}
 
 

@@ -19,7 +19,7 @@ from oomph.units import gib, parse_size
 KILLED = "Killed (exit code 137): the host ran out of memory"
 
 
-def with_host(plan: Plan, model: Model | None = None) -> Plan:
+def with_host(plan: Plan, model: Model | None) -> Plan:
     """The plan with its host memory, and the verdict that follows from it."""
     if not plan.ranks:
         return plan

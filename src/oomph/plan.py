@@ -59,18 +59,18 @@ def plan(
     return with_advice(plan, model) if advise else plan
 
 
-def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None = None) -> Plan:
-    """The plan with what would help. `planner` plans a changed deployment; the doctor's one pins what a log shows."""
+def with_advice(plan: Plan, model: Model | None = None) -> Plan:
+    """The plan with what would help."""
     from oomph.advice.advise import advise as give_advice
 
     engine = engine_of(plan.deployment)
     if not plan.ranks:
         levers = tuple(engine.refusal_levers(plan))
-        return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, ()) if levers else Advice())
+        return replace(plan, advice=give_advice(_judge(plan, model), levers, ()) if levers else Advice())
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
-    judge = _judge(plan, model, planner)
+    judge = _judge(plan, model)
     advice = give_advice(judge, levers, why, next_step(plan))
-    if advice.next_step and planner is None and plan.verdict.outcome != "fits":
+    if advice.next_step and plan.verdict.outcome != "fits":
         advice = _with_fits_answer(judge, advice)
     return replace(plan, advice=advice)
 
@@ -86,21 +86,21 @@ def _with_fits_answer(judge: "Judge", advice: Advice) -> Advice:
     return replace(advice, fixes=tuple(sorted((*advice.fixes, judged), key=price)))
 
 
-def try_changes(plan: Plan, model: Model | None = None) -> "WhatIf":
+def try_changes(plan: Plan) -> "WhatIf":
     """Every setting of every lever, planned alone."""
     from oomph.advice.what_if import what_if
 
-    return what_if(_judge(plan, model), tuple(engine_of(plan.deployment).levers(plan, model)))
+    return what_if(_judge(plan, None), tuple(engine_of(plan.deployment).levers(plan)))
 
 
-def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> "Judge":
+def _judge(plan: Plan, model: Model | None) -> "Judge":
     from oomph.advice.judge import Judge
     from oomph.commands import to_shell
 
     def run_changed(deployment: Deployment) -> Plan:
         return run(deployment, model if deployment.model == plan.deployment.model else None)
 
-    return Judge(plan, planner or run_changed, to_shell)
+    return Judge(plan, run_changed, to_shell)
 
 
 def next_step(plan: Plan) -> str:

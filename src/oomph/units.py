@@ -29,7 +29,7 @@ _UNITS = {
 _SIZE = late_pattern(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
 
 
-def parse_size(text: str, *, what: str = "size") -> int:
+def parse_size(text: str, *, what: str) -> int:
     """'11.54GiB' -> bytes. 'GiB' and a bare 'G' are binary, 'GB' is decimal, as the engines' own flags read them."""
     match = _SIZE.fullmatch(text)
     unit = _UNITS.get(match[2].lower()) if match else None
@@ -42,7 +42,7 @@ def parse_size(text: str, *, what: str = "size") -> int:
     return int(digits) * unit if "." not in digits else round(value)
 
 
-def parse_count(text: str, *, what: str = "count") -> int:
+def parse_count(text: str, *, what: str) -> int:
     """'32k' -> 32_000 and '32K' -> 32_768, as vLLM's human-readable integers do (utils/argparse_utils.py)."""
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([kKmMgG]?)\s*", text)
     if match is None:

@@ -209,8 +209,8 @@ def read_file_text(
     path: str,
     *,
     environment: Mapping[str, str] | None = None,
-    engine: Engine | str | None = None,
-    around: Around | None = None,
+    engine: Engine | str | None,
+    around: Around | None,
 ) -> list[Entry]:
     """The deployments of a file whose text is read already; variables of an .env file beside it count."""
     around = around or Around()

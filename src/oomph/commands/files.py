@@ -93,7 +93,7 @@ _SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
 )
 
 
-def sort_of(text: str, name: str = "") -> Sort:
+def sort_of(text: str, name: str) -> Sort:
     """What a text is, by its name's ending and by its first telling lines."""
     by_name = next((sort for sort, pattern in _NAMES if re.match(pattern, os.path.basename(name))), None)
     if by_name is not None:

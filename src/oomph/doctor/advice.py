@@ -219,6 +219,6 @@ def env(name: str, value: str, costs: str = "", lever: str = "", rank: int = 3) 
     return Remedy(lever or name.lower(), f"{name}={value}", "env", environment={name: value}, costs=costs, rank=rank)
 
 
-def drop_flag(flag: str, costs: str = "", lever: str = "", rank: int = 1) -> Remedy:
+def drop_flag(flag: str, costs: str, lever: str = "", rank: int = 1) -> Remedy:
     name = flag.lstrip("-").replace("-", "_")
     return Remedy(lever or name, f"drop {flag}", "flag", {name: None}, costs=costs, rank=rank)

@@ -66,10 +66,10 @@ def explain(
 def explain_raw(
     raw: RawLog,
     *,
-    deployment: Deployment | None = None,
-    gpus: str | tuple[Device, ...] = (),
-    notes: tuple[str, ...] = (),
-    plan: bool = True,
+    deployment: Deployment | None,
+    gpus: str | tuple[Device, ...],
+    notes: tuple[str, ...],
+    plan: bool,
 ) -> Explanation:
     """The same of a log whose lines have been read."""
     return explain_read(read_raw(raw, deployment, gpus, notes), plan=plan)
@@ -91,7 +91,7 @@ def read_raw(
     return with_size(msgspec.structs.replace(case, notes=(*case.notes, *notes)))
 
 
-def explain_read(case: Case, *, plan: bool = True) -> Explanation:
+def explain_read(case: Case, *, plan: bool) -> Explanation:
     result = explain_case(case)
     if not plan:
         return result

@@ -50,9 +50,9 @@ class Kept:
         return b"".join([*self._head, *self._tail]).decode("utf-8", "replace")
 
 
-def run_child(words: Sequence[str], on_line: Callable[[bytes], None], *, out: BinaryIO | None = None) -> int:
+def run_child(words: Sequence[str], on_line: Callable[[bytes], None]) -> int:
     """Run to the end; the exit code as a shell shows it (128 + signal for a killed child)."""
-    sink = out or sys.stdout.buffer
+    sink = sys.stdout.buffer
     try:
         child = subprocess.Popen(
             words,

@@ -13,14 +13,14 @@ from oomph.learn.store import starts
 _OF_MACHINE = ("context", "non_torch")
 
 
-def learned(plan: Plan, model: Model | None = None) -> Deployment:
+def learned(plan: Plan) -> Deployment:
     """The plan's deployment with what was measured here; itself where nothing was."""
     deployment = plan.deployment
     if not plan.ranks or not deployment.gpus or "available_kv" in deployment.given:
         return deployment
     engine = deployment.engine
     candidates = starts(machine_of(_empty(plan)), engine.name, engine.version)
-    return with_measured(plan, candidates, model) if candidates else deployment
+    return with_measured(plan, candidates) if candidates else deployment
 
 
 def _empty(plan: Plan) -> tuple[Device, ...]:

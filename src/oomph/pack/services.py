@@ -139,7 +139,7 @@ def serving_bytes(rank: RankPlan, *, shared: bool = False) -> int:
     return (last.needed_high or last.peak_high or last.peak_bytes) - rank.used_by_others_bytes
 
 
-def starting_bytes(rank: RankPlan, *, shared: bool = False) -> int:
+def starting_bytes(rank: RankPlan, *, shared: bool) -> int:
     """vLLM's check wants its budget free beside its own context; loading and profiling have peaks of their own."""
     if shared:
         context = rank.terms["context"].bytes if "context" in rank.terms else 0

@@ -61,9 +61,9 @@ def pack_each(
     sets: Sequence[tuple[str, ...]],
     cards: Sequence[Device],
     *,
-    ram: int = 0,
-    asleep: Sequence[str] = (),
-    solver: str = "",
+    ram: int,
+    asleep: Sequence[str],
+    solver: str,
 ) -> Packed:
     """Every set packed; the answer is the worst of them, and of several that fit the fullest."""
     answers = []

@@ -29,7 +29,7 @@ def gpus_line(gpus: tuple[Device, ...]) -> str:
 # The host's memory as lines of a report.
 
 
-def host_lines(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
+def host_lines(plan: Plan, style: Style, *, everything: bool) -> list[str]:
     host = plan.host
     if host is None:
         return []
@@ -126,10 +126,13 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
     return style.bad("WILL NOT START") + f"   out of memory {where}: {short_words(plan)}"
 
 
-def shortened(message: str, room: int = 320) -> str:
+_ROOM = 320  # characters of a message
+
+
+def shortened(message: str) -> str:
     """An engine that lists all that it knows goes on for a screen; the JSON has all of it."""
     line = " ".join(message.split())
-    return line if len(line) <= room else line[: room - 4].rsplit(" ", 1)[0] + " ..."
+    return line if len(line) <= _ROOM else line[: _ROOM - 4].rsplit(" ", 1)[0] + " ..."
 
 
 def short_words(plan: Plan) -> str:

@@ -77,7 +77,7 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
     return _from_elsewhere(name, fresh=fresh, revision=revision)
 
 
-def _from_elsewhere(name: str, *, fresh: bool = False, revision: str = "") -> Model:
+def _from_elsewhere(name: str, *, fresh: bool = False, revision: str) -> Model:
     """The catalogue, else the hub."""
     repo, at, rev = name.partition("@")
     if at or revision:

@@ -106,13 +106,13 @@ def listen(port: int) -> socket.socket:
     return sock
 
 
-def make_server(port: int, *, token: str, root: str = ".") -> "uvicorn.Server":
+def make_server(port: int, *, token: str) -> "uvicorn.Server":
     import uvicorn
 
     from oomph.web.patience import PatientProtocol
 
     config = uvicorn.Config(
-        application(port, token=token, root=root),
+        application(port, token=token),
         log_level="error",
         access_log=False,
         server_header=False,

@@ -47,7 +47,7 @@ class Extra(Struct, frozen=True):
     compute_high: int
 
 
-def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] = ()) -> Plan:
+def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra]) -> Plan:
     flags = deployment.flags
     gpus = _visible(deployment.gpus, flags.get("device"))
     planned = subject(model)

@@ -13,7 +13,7 @@ _INSTRUCTION = late_pattern(
 _PARAMETER = late_pattern(r"^[ \t]*PARAMETER[ \t]+(\w+)[ \t]+(-?\d{1,18})[ \t\r]*$", re.MULTILINE | re.IGNORECASE)
 
 
-def modelfile_words(text: str, name: str = "") -> tuple[str, ...]:
+def modelfile_words(text: str, name: str) -> tuple[str, ...]:
     """() where the text is no Modelfile; `name` is the file's, "" where it has none."""
     start = _FROM.match(text)
     if start is None or not (_INSTRUCTION.search(text) or "modelfile" in name.lower()):

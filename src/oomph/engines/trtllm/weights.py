@@ -46,7 +46,7 @@ def _walk(model: Model, settings: Settings, pp_rank: int, ranks: int) -> tuple[P
     return created(model, Build(facts.creation(), layout, settings.dtype, drafts=drafts, habits=facts.HABITS))
 
 
-def absorbed_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
+def absorbed_bytes(model: Model, settings: Settings, pp_rank: int) -> int:
     """modules/attention.py MLA: k_b_proj_trans and v_b_proj, copies of kv_b_proj for decoding, in the model's dtype."""
     stage = stage_layers(len(model.layers), settings, pp_rank)
     mixers = [
@@ -63,7 +63,7 @@ def absorbed_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
     return nbytes(settings.dtype, elements)
 
 
-def tied_head_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
+def tied_head_bytes(model: Model, settings: Settings, pp_rank: int) -> int:
     """ "Use ... for model weights" sums parameters by name: a tied head is in it twice, in memory once."""
     if pp_rank != settings.pp_size - 1 or settings.pp_size > 1:
         return 0

@@ -111,7 +111,10 @@ def _fa_page(query: Query) -> int:
     return 0
 
 
-def preferred_block(backend: Backend, query: Query, default: int = 16) -> int:
+_USUAL_BLOCK = 16
+
+
+def preferred_block(backend: Backend, query: Query) -> int:
     """get_preferred_block_size: the default where the kernel takes it, else its smallest."""
     sizes = kernel_blocks(backend, query)
-    return default if any(default % s == 0 for s in sizes) else min(sizes)
+    return _USUAL_BLOCK if any(_USUAL_BLOCK % size == 0 for size in sizes) else min(sizes)

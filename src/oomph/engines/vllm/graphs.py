@@ -38,7 +38,7 @@ class Graphs(Struct, frozen=True):
     configured: int  # the largest size before it is rounded to whole sequences of drafts
 
 
-def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int = 1) -> Graphs:
+def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int) -> Graphs:
     """cudagraph_dispatcher.py:165: piecewise graphs for every size, full decode graphs for those a decode batch can
     have. Where sequences decode several tokens at once, sizes are rounded up to whole sequences
     (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0)."""

@@ -88,9 +88,7 @@ def _kind(group: Group) -> object:
     return tuple(layers.spec for layers in group.members) if group.uniform else group.spec
 
 
-def group_layers(
-    layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bool = True, packed: bool = False
-) -> Grouping:
+def group_layers(layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bool, packed: bool) -> Grouping:
     """`packed`: the KV layout is block-outermost (0.29+)."""
     if not layers:
         return Grouping(())

@@ -14,7 +14,7 @@ from oomph.ir import Attention, Experts, Linear, Model, Module, State
 Stages = tuple[tuple[int, int], ...]
 
 
-def verify_config(model: Model, support: Support, *, by_transformers: bool = False) -> None:
+def verify_config(model: Model, support: Support, *, by_transformers: bool) -> None:
     """What reading the model's files refuses, before any flag is looked at. `by_transformers`: no class of vLLM's is
     asked for."""
     if model.quantization is not None and model.quantization.method == known.GGUF and not support.gguf_in_tree:

@@ -94,7 +94,7 @@ def json_text(value: Any) -> str:
     return json.dumps(value)
 
 
-def json_value(text: str, options: Options, *, human: bool = True) -> Any:
+def json_value(text: str, options: Options, *, human: bool) -> Any:
     """JSON with, from 0.20 on, numbers such as 80m outside of strings."""
     import json
 

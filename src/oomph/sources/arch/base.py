@@ -370,9 +370,9 @@ class Site:
         )
 
 
-def sigmoid_routing(text: Config, *, renormalised: bool | None = None) -> Routing:
+def sigmoid_routing(text: Config) -> Routing:
     """Sigmoid scores, a correction per expert, the best groups first: DeepSeek-V3's way, which many have taken over."""
-    whole = text.flag("norm_topk_prob", default=True) if renormalised is None else renormalised
+    whole = text.flag("norm_topk_prob", default=True)
     return Routing("sigmoid", whole, text.integer("n_group", default=1, low=0), biased=True)
 
 

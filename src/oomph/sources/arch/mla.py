@@ -87,17 +87,11 @@ def indexer_of(text: Config) -> Indexer | None:
 _BIASED = "indexer weights with a bias"
 
 
-def indexer_modules(
-    site: Site, text: Config, indexer: Indexer, *, at: str = "self_attn.indexer", stored: bool = True
-) -> list[Module]:
+def indexer_modules(site: Site, text: Config, indexer: Indexer, *, stored: bool = True) -> list[Module]:
     """deepseek_v2.py Indexer: replicated; wk and weights_proj are created as one unquantised layer even where the
     checkpoint has wk in FP8."""
-    hidden, q_rank, builder, apart = (
-        text.integer("hidden_size"),
-        text.integer("q_lora_rank"),
-        site.b,
-        "indexer keys apart",
-    )
+    hidden, q_rank, builder = text.integer("hidden_size"), text.integer("q_lora_rank"), site.b
+    at, apart = "self_attn.indexer", "indexer keys apart"
     wk = site.linear(f"{at}.wk", [Part(f"{at}.wk", indexer.head_dim, only=apart)], hidden, "replicated", "attention")
     weights = site.linear(
         f"{at}.weights_proj",
@@ -121,19 +115,17 @@ def indexer_modules(
     ]
 
 
-def routed_mlp(
-    site: Site, text: Config, *, at: str = "mlp", correction: bool = True, gate_dtype: str = ""
-) -> list[Module]:
+def routed_mlp(site: Site, text: Config, *, correction: bool = True, gate_dtype: str = "") -> list[Module]:
     """deepseek_v2.py DeepseekV2MoE: router, shared experts, routed experts."""
     hidden, inter = text.integer("hidden_size"), text.integer("moe_intermediate_size")
     count = text.integer("n_routed_experts", "num_experts", "num_local_experts")
     shared = text.integer("n_shared_experts", "num_shared_experts", default=0, low=0)
-    gate = site.replicated(f"{at}.gate", count, hidden, "router", quantised=False)
+    gate = site.replicated("mlp.gate", count, hidden, "router", quantised=False)
     modules: list[Module] = [replace(gate, created_dtype=gate_dtype) if gate_dtype else gate]
     if correction:
-        modules.append(score_correction(f"{at}.gate.e_score_correction_bias", count))
+        modules.append(score_correction("mlp.gate.e_score_correction_bias", count))
     if shared:
-        modules += site.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts")
+        modules += site.gated_mlp(hidden, inter * shared, at="mlp.shared_experts", role="shared_experts")
     top_k = text.integer("num_experts_per_tok", "num_experts_per_token")
     routing = Routing(
         "sigmoid"
@@ -143,7 +135,7 @@ def routed_mlp(
         text.integer("n_group", default=1, low=0),
         biased=correction,
     )
-    return [*modules, site.experts(count, hidden, inter, top_k, at=f"{at}.experts", routing=routing)]
+    return [*modules, site.experts(count, hidden, inter, top_k, at="mlp.experts", routing=routing)]
 
 
 def score_correction(name: str, count: int) -> Param:

@@ -87,9 +87,9 @@ def qwen_moe_mlp(builder: Builder, style: Style, layout: Literal["each", "stacke
 
 def qwen_moe_block(
     site: Site,
-    layout: Literal["each", "stacked"] = "each",
+    layout: Literal["each", "stacked"],
     *,
-    quantised_router: bool = True,
+    quantised_router: bool,
     renormalised: bool = True,
 ) -> list[Module]:
     """`renormalised`: what the config class says where the config does not."""

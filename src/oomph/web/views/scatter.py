@@ -67,11 +67,14 @@ def _share(value: float, axis: Axis) -> float:
     return (math.log(max(value, 1e-9)) - low) / (high - low) if high > low else 0.5
 
 
-def doublings(values: Sequence[float], title: str, most: int = 6) -> Axis:
+_MOST_STEPS = 6  # between the ticks of an axis
+
+
+def doublings(values: Sequence[float], title: str) -> Axis:
     """An axis from the power of two below the smallest to the one above the largest, with few ticks."""
     low = math.floor(math.log2(max(1.0, min(values, default=1.0))))
     high = max(low + 1, math.ceil(math.log2(max(1.0, max(values, default=1.0)))))
-    step = max(1, math.ceil((high - low) / most))
+    step = max(1, math.ceil((high - low) / _MOST_STEPS))
     powers = [*range(low, high, step), high]
     return Axis(title, tuple((float(2**p), _short(2**p)) for p in powers))
 
