@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.failing_stage import AT_RUN_TIME, failing_stage
 from oomph.doctor.prior import contradiction
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
 
 BODY = {"body": "it fails", "user": {"login": "one"}, "created_at": "2026-03-01"}
 COMMENT = {"body": "try this", "author": "two", "createdAt": "2026-03-02"}
@@ -142,3 +144,26 @@ def test_what_an_assertion_is_about_by_its_folder(place: str) -> None:
     failure = Observation(3, "exception", {"type": "Assertion failed", "place": place}, text="Assertion failed")
     stage, _ = failing_stage(failure, (), (), (), (failure,))
     assert (stage == "runtime_request") is (place in AT_RUN_TIME)
+
+
+@pytest.mark.parametrize(("far", "is_near"), [(59, True), (60, True), (61, False), (-60, True), (-61, False)])
+def test_the_words_around_a_failure_are_those_of_sixty_lines(far: int, is_near: bool) -> None:
+    failure = Observation(100, "torch_oom", {}, text="torch.OutOfMemoryError: CUDA out of memory.")
+    lines = [Line(100, failure.text), Line(100 + far, "some_function was called")]
+    case = build(sorted(lines, key=lambda line: line.number), (failure,))
+    assert ("some_function" in case.text) is is_near
+
+
+@pytest.mark.parametrize(
+    ("functions", "files", "stage"),
+    [
+        (("load_model",), ("/sglang/srt/model_loader/loader.py",), "weights_load"),
+        (("load_model",), ("/vllm/model_loader/loader.py",), "other"), ((), (), "other"),
+        (("run_batch",), ("/sglang/srt/managers/scheduler.py",), "other"),
+    ],
+)  # fmt: skip
+def test_an_unknown_architecture_is_met_where_the_engine_looks_it_up(
+    functions: tuple[str, ...], files: tuple[str, ...], stage: str
+) -> None:
+    failure = Observation(3, "x_architecture", {}, text="ValueError: the architecture is not supported")
+    assert failing_stage(failure, functions, files, (), (failure,))[0] == stage
