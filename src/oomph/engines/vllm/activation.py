@@ -34,39 +34,41 @@ class Activation(Struct, frozen=True):
 
 def forward_bytes(traits: Traits, batch: Batch) -> int:
     """The layers' own tensors at their peak, without what stays for good: workspaces, cuBLAS."""
-    return _forward_bytes(traits, batch if traits.is_mla else replace(batch, length=0))
+    return max((phase.bytes for phase, _ in _forward_phases(traits, batch)), default=0)
 
 
 def forward_tensors(traits: Traits, batch: Batch) -> tuple[tuple[int, ...], ...]:
     """The tensors of each phase of a pass, in its order."""
-    return _forward_tensors(traits, batch if traits.is_mla else replace(batch, length=0))
-
-
-@lru_cache(maxsize=4096)
-def _forward_tensors(traits: Traits, batch: Batch) -> tuple[tuple[int, ...], ...]:
     width = batch.tokens * nbytes(batch.dtype, 1)
     phases = (phase for phase, _ in _forward_phases(traits, batch))
     return tuple((*(wide * width for wide in phase.widths), phase.extra) for phase in phases)
 
 
+def _forward_phases(traits: Traits, batch: Batch) -> tuple[tuple[Phase, int], ...]:
+    """Every phase of a pass, with the last layer that has it: the same on every stage, whatever is beside the layers,
+    and but for latent attention for every number of sequences."""
+    layout = replace(batch.layout, pp=1, pp_rank=0, tp_rank=0, partition=())
+    layers = replace(
+        batch, layout=layout, sm_count=0, first_stage=True, last_stage=True, drafts=0, draft_pass=(), encoder_bytes=0,
+        encoder_kept=0, encoder_traced=False,
+    )  # fmt: skip
+    return _layers_phases(traits, layers if traits.is_mla else replace(layers, seqs=0, length=0, block_size=0))
+
+
 @lru_cache(maxsize=4096)
-def _forward_bytes(traits: Traits, batch: Batch) -> int:
-    return max((phase.bytes for phase, _ in _forward_phases(traits, batch)), default=0)
-
-
-def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]:
-    """Every phase of a pass, with the last layer that has it."""
+def _layers_phases(traits: Traits, batch: Batch) -> tuple[tuple[Phase, int], ...]:
     model = traits.model
     holding = facts.HOLDING.get(model.architecture, facts.Holding())
     embedded = batch.embeds and holding.lent_input
     lent = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) if embedded else 0
+    phases = []
     for layer, last in _structure(traits)[0]:
         before = model.layers[max(0, last - 1)]
         for phase in layer_phases(model, layer, before, batch):
-            yield replace(phase, bytes=max(0, phase.bytes - lent)), last
+            phases.append((replace(phase, bytes=max(0, phase.bytes - lent)), last))
         if embedded and batch.compiled:  # only the first layer, whose kernels are tuned, runs on the lent buffer
-            for phase in layer_phases(model, layer, before, replace(batch, cold=False)):
-                yield phase, last
+            phases += [(phase, last) for phase in layer_phases(model, layer, before, replace(batch, cold=False))]
+    return tuple(phases)
 
 
 def draft_tensors(model: Model, layers: Sequence[Layer], batch: Batch, states: int) -> tuple[int, ...]:
