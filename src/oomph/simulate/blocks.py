@@ -1,6 +1,8 @@
 """The block pool with every block: each request's tables and their hashes (single_type_kv_cache_manager.py). The free
 queue is in queue.py; what a request finds in the cache is in hits.py."""
 
+from itertools import compress
+
 from oomph.simulate.config import Config, Group
 from oomph.simulate.hits import Hits, request_keys
 from oomph.simulate.live import Live
@@ -114,7 +116,13 @@ class BlockPool(BlockQueue):
             self._grow(req, i, slots, main, True)
         self._next(req, past)
         self.remember(req, min(main, req.tokens))
+        self._rest(req)
         return True
+
+    def _rest(self, req: Live) -> None:
+        config = self.c
+        watchful = req.tails or req.checkpoints or config.spec_tokens
+        req.quiet = 0 if watchful else min(req.next_slots - config.lookahead + 1, req.next_skip, req.next_key)
 
     def _inner_states(self, req: Live, start: int, main: int, lens: list[int]) -> dict[int, tuple[int, int]]:
         """By group: the position whose state this chunk keeps inside itself, and its place in the table (0.32)."""
@@ -203,9 +211,8 @@ class BlockPool(BlockQueue):
             first, last = req.keyed[i], sure // group.block_size
             if first < last:
                 mask = kept(config, self.block, group, first, last, req.job.prompt, req.junction)
-                for j in range(first, last):
-                    if mask is None or mask[j - first]:
-                        self._hash(req, i, j)
+                for j in range(first, last) if mask is None else compress(range(first, last), mask):
+                    self._hash(req, i, j)
                 req.keyed[i] = last
             if i in req.checkpoints:
                 self._hash_inner_state(req, i, *req.checkpoints[i])
@@ -219,6 +226,7 @@ class BlockPool(BlockQueue):
                     req.tails.append((i, last - 1, (i, request_keys(req, group.block_size)[last - 1])))
             edge = min(edge, (tokens // group.block_size + 1) * group.block_size)
         req.next_key = 0 if req.checkpoints else edge
+        self._rest(req)
 
     def _hash_inner_state(self, req: Live, i: int, position: int, place: int) -> None:
         """_cache_partial_tail_block (0.32.0) with a checkpoint: the state is found again if it is the prompt's own, or

@@ -195,12 +195,10 @@ class Record(Struct, frozen=True):
 def block_keys(job: Job, block_size: int, tokens: int) -> list[int]:
     """One hash for every full block of the first `tokens`; a hash stands for all tokens before it."""
     keys: list[int] = []
-    end, parent, start = block_size, 0, 0
+    parent = stop = 0
     for segment, length in (*job.chain, (OWN + job.id, tokens)):
-        stop = start + length
-        while end <= min(stop, tokens):
-            keys.append(hash((parent, segment, end)))
-            end += block_size
+        stop += length
+        ends = range((len(keys) + 1) * block_size, min(stop, tokens) + 1, block_size)
+        keys += [hash((parent, segment, end)) for end in ends]
         parent = hash((parent, segment, length))
-        start = stop
     return keys

@@ -2,7 +2,7 @@
 
 from oomph.simulate.config import Config, Group, block_keys
 from oomph.simulate.live import Live
-from oomph.simulate.queue import Block, BlockQueue, Tables
+from oomph.simulate.queue import NOWHERE, Block, BlockQueue, Tables
 from oomph.units import cdiv
 
 
@@ -23,22 +23,27 @@ class Hits:
         self.block = config.block
         self.sizes = {g.block_size for g in kinds}
         self.simple = len(kinds) == 2 and kinds[0].kind == "full"
-        self.question: tuple[Live | None, int, int] = (None, 0, 0)
+        self.question: tuple[Live | None, int] = (None, 0)
         self.answer: tuple[Tables, int] = ([], 0)
 
     def find(self, req: Live) -> tuple[Tables, int]:
-        """(blocks for each group, tokens). A second question about a request looks only if the cache has changed."""
+        """(blocks for each group, tokens). A second question about a request looks only where the cache has changed."""
         queue = self.queue
-        if self.question == (req, req.tokens, queue.version):
+        if self.question == (req, req.tokens) and queue.changed == NOWHERE:
             return self.answer
         if self.question[0] is not req:
-            queue.watched = {key for size in self.sizes for key in request_keys(req, size)}
-        self.question = (req, req.tokens, queue.version)
+            queue.watched = {key: i for size in self.sizes for i, key in enumerate(request_keys(req, size))}
+            self.answer = [[]], 0
+        self.question, changed, queue.changed = (req, req.tokens), queue.changed, NOWHERE
         req.junction = 0
         most = req.tokens - 1
         if not self.hybrid:
-            hit = self._longest(req, self.groups[0], [0], most, self.c.drop_last_hit)
-            self.answer = hit, len(hit[0]) * self.groups[0].block_size
+            group = self.groups[0]
+            if group.kind == "full":
+                hit = [self._prefix(req, group, self.answer[0][0][:changed])]
+            else:
+                hit = self._longest(req, group, [0], most, self.c.drop_last_hit)
+            self.answer = hit, len(hit[0]) * group.block_size
             return self.answer
         hits, length, longest = self._agree(req, most)
         if self.c.junctions and longest > length:
@@ -49,6 +54,16 @@ class Hits:
                 tables[i] = blocks[: length // group.block_size] if group.kind == "full" else blocks
         self.answer = tables, length
         return self.answer
+
+    def _prefix(self, req: Live, group: Group, blocks: list[Block]) -> list[Block]:
+        """Of the only group: `blocks` and those that follow them in the cache."""
+        keys, cache = request_keys(req, group.block_size), self.queue.cache
+        for place in range(len(blocks), (req.tokens - 1) // group.block_size):
+            same = cache.get((0, keys[place]))
+            if same is None:
+                break
+            blocks.append(next(iter(same.values())))
+        return blocks[:-1] if self.c.drop_last_hit else blocks
 
     def _agree(self, req: Live, most: int) -> tuple[dict[int, Tables], int, int]:
         """Every kind of group shortens the hit until all agree; EAGLE's dropped block is looked for once (0.20+)."""

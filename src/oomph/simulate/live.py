@@ -12,7 +12,8 @@ class Live:
         "blocks", "cached", "checkpoints", "chunking", "computed", "decodes", "drafts", "eligible", "finish",
         "first_token", "frees", "gone", "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state",
         "lens", "lone", "next_key", "next_skip", "next_slots", "order", "output", "placeholders", "preemptions",
-        "reached", "real", "retired", "skips", "stale", "started", "tails", "tokens", "total", "waiting", "warm",
+        "quiet", "reached", "real", "retired", "skips", "stale", "started", "tails", "tokens", "total", "waiting",
+        "warm",
     )  # fmt: skip
 
     def __init__(self, job: Job, output: int) -> None:
@@ -41,6 +42,7 @@ class Live:
         self.checkpoints: dict[int, tuple[int, int]] = {}  # by group: the state that this chunk keeps, and its place
         self.tails: list[tuple[int, int, Key]] = []  # states that get their hash again in every step
         self.next_slots = self.next_skip = self.next_key = 0  # until which slot and token nothing changes
+        self.quiet = 0  # fewer computed tokens than these change nothing
         self.k0 = 0  # steady: computed = step - k0
         self.finish = 0  # steady: the step that samples the last token
         self.frees = 0  # steady: groups (bits) whose window it has outgrown

@@ -20,7 +20,13 @@ class Loop(Scheduler):
         self.steps = self.tokens = 0
         self.work = 0  # decodes and chunks that were played one by one
         self.pending_start = 0
-        self.decoding = time.decoding()
+        self.decoding = rates = time.decoding()
+        kinds = [("once" if g.kind in RECURRENT else g.kind, rate, g.span) for g, rate in zip(config.groups, rates)]
+        self.whole_rate = sum(
+            rate for kind, rate, _ in kinds if kind == "full"
+        )  # of a decode: for each token before it
+        self.once_rate = sum(rate for kind, rate, _ in kinds if kind == "once")  # ... whatever came before it
+        self.spans = [(span, rate) for kind, rate, span in kinds if kind not in ("full", "once")]
 
     def run(self, max_steps: int = FAR) -> bool:
         """True: `max_steps` are reached and there is more to do."""
@@ -90,19 +96,19 @@ class Loop(Scheduler):
     def duration(self, batch: list[Entry]) -> int:
         steady = self.steady.size
         tokens, sequences = steady, steady + len(batch)
-        ticks, groups, decoding = 0, self.c.groups, self.decoding
-        if steady:
-            ticks = sum(rate * read for rate, read in zip(decoding, self.steady.read()))
+        ticks = sum(rate * read for rate, read in zip(self.decoding, self.steady.read())) if steady else 0
+        decodes = before = 0
         for entry in batch:
-            tokens += entry.new
-            if entry.new != 1:
-                ticks += self.time.chunk(groups, entry.req.computed - entry.new, entry.new)
+            new, total = entry.new, entry.req.computed
+            tokens += new
+            if new != 1:
+                ticks += self.time.chunk(self.c.groups, total - new, new)
                 continue
-            total = entry.req.computed
-            for group, rate in zip(groups, decoding):
-                ticks += rate * (
-                    total if group.kind == "full" else 1 if group.kind in RECURRENT else min(total, group.span)
-                )
+            decodes += 1
+            before += total
+            for span, rate in self.spans:
+                ticks += rate * min(total, span)
+        ticks += self.whole_rate * before + self.once_rate * decodes
         self.tokens += tokens - steady
         self.work += len(batch)
         return ticks + self.time.fixed(tokens, sequences)

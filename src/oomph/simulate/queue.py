@@ -17,6 +17,7 @@ class Block:
 
 
 Tables = list[list[Block]]  # one table for each group
+NOWHERE = 1 << 60
 
 
 class BlockQueue:
@@ -29,8 +30,8 @@ class BlockQueue:
         self.stack: list[Block] = []  # reused first: blocks without a hash (0.24+)
         self.queue: OrderedDict[int, Block] = OrderedDict()
         self.cache: dict[Key, dict[int, Block]] = {}
-        self.watched: set[int] = set()  # hashes of the request that was looked up last
-        self.version = 0  # changes whenever the cache gains or loses one of the watched hashes
+        self.watched: dict[int, int] = {}  # hashes of the request that was looked up last, and their places in it
+        self.changed = NOWHERE  # the first of these places at which the cache has gained or lost a block since
 
     @property
     def free(self) -> int:
@@ -53,14 +54,15 @@ class BlockQueue:
 
     def forget(self, block: Block) -> None:
         """The block loses its hash: nobody finds it any more."""
-        if block.key is None:
+        key = block.key
+        if key is None:
             return
-        same = self.cache[block.key]
+        same = self.cache[key]
         del same[block.number]
         if not same:
-            del self.cache[block.key]
-        if block.key[1] in self.watched:
-            self.version += 1
+            del self.cache[key]
+        if key[1] in self.watched:
+            self.changed = min(self.changed, self.watched[key[1]])
         block.key = None
 
     def give(self, blocks: list[Block]) -> None:
@@ -84,8 +86,12 @@ class BlockQueue:
                 block.ref += 1
 
     def hash(self, block: Block, key: Key) -> None:
-        self.forget(block)
+        if block.key is not None:
+            self.forget(block)
         block.key = key
-        self.cache.setdefault(key, {})[block.number] = block
+        if key in self.cache:
+            self.cache[key][block.number] = block
+        else:
+            self.cache[key] = {block.number: block}
         if key[1] in self.watched:
-            self.version += 1
+            self.changed = min(self.changed, self.watched[key[1]])

@@ -122,7 +122,7 @@ class Scheduler:
             if new <= 0:
                 index += 1
                 continue
-            fits = extend(req, new)
+            fits = computed + new < req.quiet or extend(req, new)
             while not fits:
                 victim, index = self._victim(batch, index)
                 self._preempt(victim)
