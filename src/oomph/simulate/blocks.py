@@ -122,7 +122,8 @@ class BlockPool(BlockQueue):
     def _rest(self, req: Live) -> None:
         config = self.c
         watchful = req.tails or req.checkpoints or config.spec_tokens
-        req.quiet = 0 if watchful else min(req.next_slots - config.lookahead + 1, req.next_skip, req.next_key)
+        until = min(req.next_slots - config.lookahead + 1, req.next_skip, req.next_key, req.total - 1)
+        req.quiet = 0 if watchful else min(until, config.max_model_len - 1)
 
     def _inner_states(self, req: Live, start: int, main: int, lens: list[int]) -> dict[int, tuple[int, int]]:
         """By group: the position whose state this chunk keeps inside itself, and its place in the table (0.32)."""
@@ -223,7 +224,7 @@ class BlockPool(BlockQueue):
             ):
                 self._hash(req, i, last - 1)
                 if self.hybrid:  # alone, it does so only in the step that ends there
-                    req.tails.append((i, last - 1, (i, request_keys(req, group.block_size)[last - 1])))
+                    req.tails.append((i, last - 1, request_keys(req, i, group.block_size)[last - 1]))
             edge = min(edge, (tokens // group.block_size + 1) * group.block_size)
         req.next_key = 0 if req.checkpoints else edge
         self._rest(req)
@@ -235,7 +236,7 @@ class BlockPool(BlockQueue):
         if position not in (self.c.checkpoint_position(req.job.prompt), req.junction):
             self.forget(block)
             return
-        key = (i, request_keys(req, self.groups[i].block_size)[position // self.groups[i].block_size - 1])
+        key = request_keys(req, i, self.groups[i].block_size)[position // self.groups[i].block_size - 1]
         if block.key != key:
             self.hash(block, key)
             self.this_step.add(key)
@@ -245,7 +246,7 @@ class BlockPool(BlockQueue):
         if block is self.null:
             return
         group = self.groups[i]
-        key = (i, request_keys(req, group.block_size)[j])
+        key = request_keys(req, i, group.block_size)[j]
         if block.key != key:
             self.hash(block, key)
         if self.recurrent and group.kind in ("align", "all"):

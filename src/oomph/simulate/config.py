@@ -192,10 +192,10 @@ class Record(Struct, frozen=True):
     output: int = 0
 
 
-def block_keys(job: Job, block_size: int, tokens: int) -> list[int]:
-    """One hash for every full block of the first `tokens`; a hash stands for all tokens before it."""
+def block_keys(job: Job, block_size: int, tokens: int, group: int = 0) -> list[int]:
+    """One hash for every full block of the first `tokens`; a hash stands for all tokens before it, in one group."""
     keys: list[int] = []
-    parent = stop = 0
+    parent, stop = group, 0
     for segment, length in (*job.chain, (OWN + job.id, tokens)):
         stop += length
         ends = range((len(keys) + 1) * block_size, min(stop, tokens) + 1, block_size)

@@ -6,11 +6,11 @@ from oomph.simulate.queue import NOWHERE, Block, BlockQueue, Tables
 from oomph.units import cdiv
 
 
-def request_keys(req: Live, size: int) -> list[int]:
-    """The hashes of a request's blocks of `size` tokens, computed once."""
-    if size not in req.keys:
-        req.keys[size] = block_keys(req.job, size, req.job.prompt + req.output)
-    return req.keys[size]
+def request_keys(req: Live, group: int, size: int) -> list[int]:
+    """The hashes of a request's blocks in a group whose blocks have `size` tokens, computed once."""
+    if group not in req.keys:
+        req.keys[group] = block_keys(req.job, size, req.job.prompt + req.output, group)
+    return req.keys[group]
 
 
 class Hits:
@@ -32,7 +32,11 @@ class Hits:
         if self.question == (req, req.tokens) and queue.changed == NOWHERE:
             return self.answer
         if self.question[0] is not req:
-            queue.watched = {key: i for size in self.sizes for i, key in enumerate(request_keys(req, size))}
+            queue.watched = {
+                key: place
+                for i, group in enumerate(self.groups)
+                for place, key in enumerate(request_keys(req, i, group.block_size))
+            }
             self.answer = [[]], 0
         self.question, changed, queue.changed = (req, req.tokens), queue.changed, NOWHERE
         req.junction = 0
@@ -57,12 +61,12 @@ class Hits:
 
     def _prefix(self, req: Live, group: Group, blocks: list[Block]) -> list[Block]:
         """Of the only group: `blocks` and those that follow them in the cache."""
-        keys, cache = request_keys(req, group.block_size), self.queue.cache
+        keys, cache = request_keys(req, 0, group.block_size), self.queue.cache
         for place in range(len(blocks), (req.tokens - 1) // group.block_size):
-            same = cache.get((0, keys[place]))
-            if same is None:
+            block = cache.get(keys[place])
+            if block is None:
                 break
-            blocks.append(next(iter(same.values())))
+            blocks.append(block)
         return blocks[:-1] if self.c.drop_last_hit else blocks
 
     def _agree(self, req: Live, most: int) -> tuple[dict[int, Tables], int, int]:
@@ -102,22 +106,22 @@ class Hits:
 
     def _longest(self, req: Live, group: Group, ids: list[int], length: int, drop: bool) -> Tables:
         size, align, null = group.block_size, self.block, self.queue.null
-        keys = request_keys(req, size)
+        keys = [request_keys(req, i, size) for i in ids]
         count = min(length // size, req.tokens // size)
         columns: Tables = []  # one for each block index from `begin`
         begin = 0
         if group.kind in ("align", "all"):
             for i in range(count - 1, -1, -1):
-                if (i + 1) * size % align == 0 and (row := self._cached(ids, keys[i])) is not None:
+                if (i + 1) * size % align == 0 and (row := self._cached(keys, i)) is not None:
                     return [[null] * i + [block] for block in row]
             return [[] for _ in ids]
         if group.kind == "window":
-            begin, columns = self._in_window(group, ids, keys, count, drop)
+            begin, columns = self._in_window(group, keys, count, drop)
         else:
             if group.kind == "chunk":
                 begin = length // group.span * group.span // size
-            for key in keys[begin:count]:
-                row = self._cached(ids, key)
+            for place in range(begin, count):
+                row = self._cached(keys, place)
                 if row is None:
                     break
                 columns.append(row)
@@ -128,14 +132,14 @@ class Hits:
         nulls = [null] * begin
         return [nulls + [c[i] for c in columns] for i in range(len(ids))]
 
-    def _in_window(self, group: Group, ids: list[int], keys: list[int], count: int, drop: bool) -> tuple[int, Tables]:
+    def _in_window(self, group: Group, keys: list[list[int]], count: int, drop: bool) -> tuple[int, Tables]:
         """From right to left: the last run of blocks that fills a window; a shorter run counts only at the start."""
         size, align = group.block_size, self.block
         wanted = cdiv(group.span - 1, size) + drop
         short = drop and self.c.eagle in ("once", "past")
         run: Tables = []
         for i in range(count - 1, -1, -1):
-            row = self._cached(ids, keys[i])
+            row = self._cached(keys, i)
             if row is None:
                 run = []
                 continue
@@ -149,11 +153,11 @@ class Hits:
             run.pop()
         return 0, run
 
-    def _cached(self, ids: list[int], key: int) -> list[Block] | None:
+    def _cached(self, keys: list[list[int]], place: int) -> list[Block] | None:
         row = []
-        for i in ids:
-            same = self.queue.cache.get((i, key))
-            if same is None:
+        for own in keys:
+            block = self.queue.cache.get(own[place])
+            if block is None:
                 return None
-            row.append(next(iter(same.values())))
+            row.append(block)
         return row

@@ -38,7 +38,7 @@ class Live:
         self.keyed: list[int] = []
         self.last_state: list[int] = []
         self.retired: list[int] = []
-        self.keys: dict[int, list[int]] = {}  # by block size: the hashes of its chain's blocks
+        self.keys: dict[int, list[int]] = {}  # by group: the hashes of its chain's blocks
         self.checkpoints: dict[int, tuple[int, int]] = {}  # by group: the state that this chunk keeps, and its place
         self.tails: list[tuple[int, int, Key]] = []  # states that get their hash again in every step
         self.next_slots = self.next_skip = self.next_key = 0  # until which slot and token nothing changes

@@ -58,7 +58,7 @@ class Loop(Scheduler):
             if self.pending is not None:
                 self.process(self.ending, self.pending, start)
             self.pending, self.pending_start, self.ending = batch, start, finished
-        if self.summed and self.tail:
+        if (self.summed or self.rests) and self.tail:
             self.settle()
         return True
 
@@ -110,7 +110,7 @@ class Loop(Scheduler):
                 ticks += rate * min(total, span)
         ticks += self.whole_rate * before + self.once_rate * decodes
         self.tokens += tokens - steady
-        self.work += len(batch)
+        self.work += len(batch) + steady * self.rests
         return ticks + self.time.fixed(tokens, sequences)
 
     def _count(self, ticks: int, n: int) -> None:

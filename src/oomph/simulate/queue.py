@@ -4,16 +4,17 @@ from collections import OrderedDict
 
 from oomph.simulate.config import Config
 
-Key = tuple[int, int]  # group, hash of the block's tokens and of all tokens before them
+Key = int  # the hash of a block's tokens, of all tokens before them and of its group
 
 
 class Block:
-    __slots__ = ("key", "number", "ref")
+    __slots__ = ("key", "next", "number", "ref")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.ref = 0
         self.key: Key | None = None
+        self.next: Block | None = None  # the next that has the same hash
 
 
 Tables = list[list[Block]]  # one table for each group
@@ -29,8 +30,8 @@ class BlockQueue:
         self.objects, self.usable = 0, config.usable
         self.stack: list[Block] = []  # reused first: blocks without a hash (0.24+)
         self.queue: OrderedDict[int, Block] = OrderedDict()
-        self.cache: dict[Key, dict[int, Block]] = {}
-        self.watched: dict[int, int] = {}  # hashes of the request that was looked up last, and their places in it
+        self.cache: dict[Key, Block] = {}  # of blocks with the same hash the first
+        self.watched: dict[Key, int] = {}  # hashes of the request that was looked up last, and their places in it
         self.changed = NOWHERE  # the first of these places at which the cache has gained or lost a block since
 
     @property
@@ -57,13 +58,19 @@ class BlockQueue:
         key = block.key
         if key is None:
             return
-        same = self.cache[key]
-        del same[block.number]
-        if not same:
+        first = self.cache[key]
+        if first is not block:
+            while first.next is not block:
+                assert first.next is not None
+                first = first.next
+            first.next = block.next
+        elif block.next is not None:
+            self.cache[key] = block.next
+        else:
             del self.cache[key]
-        if key[1] in self.watched:
-            self.changed = min(self.changed, self.watched[key[1]])
-        block.key = None
+        if key in self.watched:
+            self.changed = min(self.changed, self.watched[key])
+        block.key = block.next = None
 
     def give(self, blocks: list[Block]) -> None:
         without_hash = []
@@ -89,9 +96,10 @@ class BlockQueue:
         if block.key is not None:
             self.forget(block)
         block.key = key
-        if key in self.cache:
-            self.cache[key][block.number] = block
-        else:
-            self.cache[key] = {block.number: block}
-        if key[1] in self.watched:
-            self.changed = min(self.changed, self.watched[key[1]])
+        last = self.cache.setdefault(key, block)
+        if last is not block:
+            while last.next is not None:
+                last = last.next
+            last.next = block
+        if key in self.watched:
+            self.changed = min(self.changed, self.watched[key])

@@ -10,11 +10,13 @@ short, as many as needed go back to the tail. When steps happen, and how many at
 """
 
 from collections import deque
+from itertools import takewhile
 
 from oomph.simulate.blocks import BlockPool
 from oomph.simulate.config import Config, Outcome
 from oomph.simulate.live import Live
 from oomph.simulate.pools import CountPool
+from oomph.simulate.resting import Resting
 from oomph.simulate.rules import PATIENCE, aligned_chunk
 from oomph.simulate.steady import Steady
 
@@ -34,8 +36,9 @@ class Scheduler:
         self.c = config
         blocks = shared and config.prefix_caching
         self.pool: CountPool | BlockPool = BlockPool(config) if blocks else CountPool(config)
-        self.steady = Steady(config)
+        self.steady = Resting(config) if blocks else Steady(config)
         self.summed = not blocks and config.regular
+        self.rests = blocks and config.regular
         self.tail: list[Live] = []
         self.ending: list[Live] = []  # were steady; their last token is in flight
         self.waiting: deque[Live] = deque()
@@ -87,6 +90,9 @@ class Scheduler:
 
     def _decode_steady(self) -> None:
         """The steady part of the running queue takes its blocks; so many of its youngest as are short leave it."""
+        if isinstance(self.steady, Resting):
+            self._wake(self.steady)
+            return
         assert isinstance(self.pool, CountPool)
         back: list[Live] = []
         while self.steady.size and self.steady.taken(1) > self.pool.free:
@@ -94,6 +100,17 @@ class Scheduler:
         if back:
             self._unsettle(back[::-1])
         self.pool.free += self.steady.freed(1) - self.steady.taken(1)
+
+    def _wake(self, resting: Resting) -> None:
+        """Who is due; and everybody where blocks may run out in this step, so that the youngest can be found."""
+        due = resting.wake(all_of_them=False)
+        tail = [*due, *self.tail]
+        tokens = sum(min(req.tokens + req.placeholders - req.computed, self.c.budget) for req in self.tail)
+        smallest = min(group.block_size for group in self.pool.groups)
+        if self.pool.free < len(self.pool.groups) * (tokens // smallest + 2 * len(tail)):
+            due += resting.wake(all_of_them=True)
+        if due:
+            self._unsettle(due)
 
     def _schedule_running(self) -> list[Entry]:
         config, tail, slots, extend = self.c, self.tail, self.c.draft_slots, self.pool.extend
@@ -299,6 +316,10 @@ class Scheduler:
 
     def settle(self) -> None:
         """The oldest of the tail that decode regularly become steady."""
+        if isinstance(self.steady, Resting):
+            before = takewhile(lambda req: not req.chunking, self.tail)  # a chunk may take all that is left of a step
+            self._settle([req for req in before if self.steady.ready(req)])
+            return
         ready = 0
         for req in self.tail:
             left = req.total - (req.computed + 1)
@@ -308,13 +329,16 @@ class Scheduler:
             if req.real and not self.steady.ready(req):
                 break
             ready += 1
-        if not ready:
+        self._settle(self.tail[:ready])
+
+    def _settle(self, moved: list[Live]) -> None:
+        if not moved:
             return
-        moved, self.tail = self.tail[:ready], self.tail[ready:]
+        gone = set(moved)
+        self.tail = [req for req in self.tail if req not in gone]
         for req in moved:
             self.steady.join(req)
         if self.pending:
-            gone = set(moved)
             self.pending = [e for e in self.pending if e.req not in gone]
 
     def _unsettle(self, back: list[Live]) -> None:
