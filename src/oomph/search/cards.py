@@ -335,10 +335,12 @@ def _first(solver: Solver, spaces: Spaces, space: Space) -> Arm | None:
     count = len(spaces.gpus)
     whole = tuple(a for a in spaces.arms if a.layout.gpus == count and a.layout.tp in (1, count))
     order = sorted(
-        solver.open_arms(replace(space, arms=whole)),
+        whole,
         key=lambda arm: (
             arm.eager, quality_loss(spaces.models[arm.model], arm), arm.text_only, arm.layout.ep, arm.layout.pp,
             arm.changes,
         ),
     )  # fmt: skip
-    return next((a for a in order if solver.fits(a, space.contexts[0], space.users[0], space)), None)
+    return next(
+        (arm for arm in solver.open_arms(replace(space, arms=tuple(order))) if solver.possible(arm, space)), None
+    )

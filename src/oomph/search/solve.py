@@ -7,7 +7,8 @@ command); an arm whose bound - the concurrency with the fewest users, at every c
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -221,7 +222,7 @@ class Solver:
     def front(self, space: Space, *, grid: Sequence[int] = ()) -> list[Point]:
         """The Pareto front over the space; with `grid` also each arm's longest context for the fewest users."""
         ranked = []
-        arms = self.open_arms(space)
+        arms = list(self.open_arms(space))
         for number, arm in enumerate(arms):
             self._tell(arm, number, 2 * len(arms))
             rank = self.rank(arm, space) if self.possible(arm, space) else None
@@ -245,15 +246,15 @@ class Solver:
         if self.progress is not None:
             self.progress(arm.model, number, count)
 
-    def open_arms(self, space: Space) -> list[Arm]:
-        """Without the checkpoints, layouts and towers for which even the most frugal arm does not fit."""
-        for key in (_by_layout, _by_towers):
-            groups: dict[Any, list[Arm]] = {}
-            for arm in space.arms:
-                groups.setdefault(key(arm), []).append(arm)
-            arms = [arm for group in groups.values() if self._any(group, space) for arm in group]
-            space = replace(space, arms=tuple(arms))
-        return list(space.arms)
+    def open_arms(self, space: Space) -> Iterator[Arm]:
+        """Without the checkpoints, layouts and towers for which even the most frugal arm does not fit. Those that come
+        first are looked at first: who needs one arm alone does not plan the others."""
+        groups: dict[tuple[object, ...], list[Arm]] = {}
+        for arm in space.arms:
+            groups.setdefault(_by_layout(arm), []).append(arm)
+            groups.setdefault(_by_towers(arm), []).append(arm)
+        is_open = cache(lambda group: self._any(groups[group], space))
+        return (arm for arm in space.arms if is_open(_by_layout(arm)) and is_open(_by_towers(arm)))
 
     def _any(self, group: list[Arm], space: Space) -> bool:
         """Each KV dtype apart: the engine may refuse one of them whatever the memory."""

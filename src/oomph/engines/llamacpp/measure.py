@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, Width, tensors_of, units_of, width_of
 from oomph.errors import CommandError
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir import Attention, Model
+from oomph.ir import Attention, Model, Role
 from oomph.units import round_up
 
 NOTHING = Buffer(0, 0, 0, {}, "")
@@ -23,6 +24,8 @@ class Subject(Struct, frozen=True):
 
     model: Model
     tensors: tuple[Tensor, ...]
+    singles: tuple["Share", ...]  # each tensor alone
+    shares: tuple["Share", ...]
     width: Width
     units: int  # layers, those of multi-token prediction, and the output
 
@@ -49,14 +52,17 @@ class Measured(Struct, frozen=True):
     caches: tuple[LayerCache, ...]
 
 
+@lru_cache(maxsize=32)
 def subject(model: Model) -> Subject:
     tensors = tensors_of(model)
-    return Subject(model, tensors, width_of(model, tensors), units_of(model))
+    singles = tuple(map(share_of, tensors))
+    return Subject(model, tensors, singles, merge(singles), width_of(model, tensors), units_of(model))
 
 
 def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
     count = subject.units
-    placed = place(subject.tensors, count, settings, free, cuda=cuda)
+    shares = subject.singles if settings.overrides else subject.shares  # a pattern may take any tensor out of its unit
+    placed = place(shares, count, settings, free, cuda=cuda)
     caches = layer_caches(subject.model.layers, settings)
     cells = {c.kind: c.cells for c in caches}
     largest_graph = graph(
@@ -127,6 +133,31 @@ ALIGNMENT = 128  # ggml_backend_cuda_buffer_type_get_alignment
 MATRIX_ROW = 512  # MATRIX_ROW_PADDING: a quantised row is padded to it, once a tensor
 
 
+class Share(Struct, frozen=True):
+    """Tensors that are placed alike, and what they take on the CPU and in a padded buffer of a GPU."""
+
+    unit: int
+    role: Role
+    copy: str
+    mtp: bool
+    nbytes: int
+    padded: int
+    name: str = ""
+
+
+def share_of(tensor: Tensor) -> Share:
+    return Share(tensor.unit, tensor.role, tensor.copy, tensor.mtp, tensor.nbytes, padded(tensor), tensor.name)
+
+
+def merge(shares: Sequence[Share]) -> tuple[Share, ...]:
+    sums: dict[tuple[int, Role, str, bool], tuple[int, int]] = {}
+    for share in shares:
+        alike = (share.unit, share.role, share.copy, share.mtp)
+        plain, padded = sums.get(alike, (0, 0))
+        sums[alike] = plain + share.nbytes, padded + share.padded
+    return tuple(Share(*alike, *sizes) for alike, sizes in sums.items())
+
+
 class Placement(Struct, frozen=True):
     units: tuple[int, ...]  # device of each unit 0..L; HOST = the CPU
     weights: dict[int, dict[str, int]]  # device -> role -> bytes
@@ -165,29 +196,29 @@ def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
 
 
 def place(
-    tensors: Sequence[Tensor], count: int, settings: Settings, free: Sequence[int], *, cuda: bool = True
+    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], *, cuda: bool = True
 ) -> Placement:
     """`cuda`: pad tensors as CUDA and ROCm buffers do."""
     devices = unit_devices(count, settings, free)
     rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in settings.overrides]
     weights: dict[int, dict[str, int]] = {}
 
-    def add(tensor: Tensor, device: int) -> None:
+    def add(share: Share, device: int) -> None:
         roles = weights.setdefault(device, {})
-        roles[tensor.role] = roles.get(tensor.role, 0) + (padded(tensor) if cuda and device != HOST else tensor.nbytes)
+        roles[share.role] = roles.get(share.role, 0) + (share.padded if cuda and device != HOST else share.nbytes)
 
-    for tensor in tensors:
-        if tensor.mtp and not settings.load_mtp:
+    for share in shares:
+        if share.mtp and not settings.load_mtp:
             continue
-        home = HOST if tensor.unit == INPUT else devices[min(max(tensor.unit, 0), count - 1)]
-        target = next((target for rule, target in rules if rule.search(tensor.name)), None)
-        if tensor.unit == EVERYWHERE:
+        home = HOST if share.unit == INPUT else devices[min(max(share.unit, 0), count - 1)]
+        target = next((target for rule, target in rules if rule.search(share.name)), None)
+        if share.unit == EVERYWHERE:
             for device in dict.fromkeys(devices[:-1]):
-                add(tensor, device)
+                add(share, device)
             continue
-        if tensor.copy == "gpu" and (home == HOST or target is not None):
+        if share.copy == "gpu" and (home == HOST or target is not None):
             continue  # the embedding itself is there
-        add(tensor, home if target is None else target)
+        add(share, home if target is None else target)
     return Placement(devices, weights, sum(d != HOST for d in devices))
 
 
