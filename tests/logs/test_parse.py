@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from oomph.doctor.explain import explain as full_explain
-from oomph.facts.loglines import convert
+from oomph.facts.loglines import compiled, convert
+from oomph.facts.titles import TITLES
 from oomph.logs.clean import lines
 from oomph.logs.parse import ALL, engine_of, observe
 from oomph.logs.reader import read_text
@@ -66,8 +68,11 @@ UNDECIDABLE = {
 
 
 def test_every_row_compiles_and_has_its_literal() -> None:
-    for row in ALL:
+    for row in (*ALL, *TITLES):
         assert row.kind and row.needle
+        for pattern in (row.pattern, *row.more):
+            re.compile(pattern)
+            compiled(pattern)
         assert not (row.since and row.until and row.since == row.until)
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 import oomph
 from oomph.facts.loglines import LogRow, compiled
+from oomph.late import _LatePattern
 from source_trees import walk
 
 try:
@@ -65,11 +66,15 @@ def modules() -> Iterator[Any]:
 def places() -> list[Place]:
     """All compiled patterns of modules and of the rows in them, and those written where they are used."""
     seen: dict[tuple[str, int], Place] = {}
+    calls: dict[str, set[str]] = {}
+    for path in SRC.rglob("*.py"):
+        for name, method in re.findall(r"\b([A-Z]\w*)\.(\w+)\(", path.read_text()):
+            calls.setdefault(name, set()).add(method)
     for module in modules():
         source = Path(module.__file__).read_text()
         for name, value in vars(module).items():
             for pattern in _patterns(value, 0):
-                uses = set(re.findall(rf"\b{re.escape(name)}\.(\w+)\(", source))
+                uses = calls.get(name) or set(re.findall(rf"\b{re.escape(name)}\.(\w+)\(", source))
                 anchored = bool(uses) and uses <= {"match", "fullmatch"}
                 key = (pattern.pattern, pattern.flags)
                 if key not in seen or not anchored:
@@ -83,6 +88,8 @@ def _patterns(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         if isinstance(value.pattern, str):
             yield value
+    elif isinstance(value, _LatePattern):
+        yield re.compile(value.pattern, value._asked_flags)
     elif isinstance(value, LogRow):
         yield from map(compiled, (value.pattern, *value.more))
     elif depth < 5 and isinstance(value, (list, tuple, set, frozenset)):

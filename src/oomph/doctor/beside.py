@@ -12,13 +12,14 @@ from oomph.engines.registry import DEFAULT, all_engines
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.ir import Deployment, Device, Engine
+from oomph.late import late_pattern
 from oomph.units import GIB
 
 Notes = tuple[str, ...]
-_COUNT = re.compile(r"^\s*(?:(\d{1,3})\s*[x×*]\s*)?(.{1,120}?)(?:\s*[x×*]\s*(\d{1,3}))?\s*$")
-_MEMORY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)\s*G(?:i?B)?\b", re.IGNORECASE)
+_COUNT = late_pattern(r"^\s*(?:(\d{1,3})\s*[x×*]\s*)?(.{1,120}?)(?:\s*[x×*]\s*(\d{1,3}))?\s*$")
+_MEMORY = late_pattern(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)\s*G(?:i?B)?\b", re.IGNORECASE)
 # machines whose GPU has no memory of its own
-_SHARED = re.compile(
+_SHARED = late_pattern(
     r"strix|halo|gfx115\d|ryzen ai|gb10|spark|thor|orin|jetson|\bm[1-5]\b|apple|macbook|\bmac\b|8060s|780m|890m",
     re.IGNORECASE,
 )

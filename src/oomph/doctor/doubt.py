@@ -4,7 +4,6 @@ An all-clear is earned: a line proves that the server was up and nothing went wr
 error anywhere.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 from oomph.doctor.failure import STOPPED, is_harmless, is_heading, last_ready
 from oomph.doctor.meanings import FAILURES, NOT_FATAL, SIGNS
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 from oomph.logs.clean import Line
 
 
@@ -54,18 +54,18 @@ SETTLES: Final = (
     " (docker inspect, kubectl describe pod, echo $?)"
 )
 # words of an end that no row has; said of other things in a healthy log ("0 failed", "error rate", "if it fails")
-_BAD_END: Final = re.compile(
+_BAD_END: Final = late_pattern(
     r"(?i)(?<![\w-])(?:died|dead|killed|crash(?:ed|es|ing)?|abort(?:ed|ing)|terminated|unreachable|unhealthy|evicted|hung|"
     r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
     r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
 )
 # a report about something that went wrong, in words of its title
-_BAD_TITLE: Final = re.compile(
+_BAD_TITLE: Final = late_pattern(
     r"(?i)\[bug\]|\[issue\]|\bbug\b|\bfail|crash|\bcan(?:not|'t)\b|\bunable\b|\bwon't\b|n't (?:work|load|start|run)|"
     r"\bnot work|"
     r"\bstop(?:s|ped)\b|too (?:large|big)|\bleak|\bbroken\b|\bregression\b|\bcorrupt"
 )
-_NOT_BAD: Final = re.compile(
+_NOT_BAD: Final = late_pattern(
     r"(?i)\b(?:0|no|zero|without|ignor\w{1,3}|not an?|any|if|may|might|could|avoid\w{0,3}|prevent\w{0,3}|warn\w{0,4})"
     r" (?:\w{1,12} ){0,2}(?:error|fail|exception|crash|OOM|out of memory|unhealthy)|"
     r"(?:error|failure|exception|OOM)s?[ _-](?:rate|handler|handling|count|page|code 0)|"

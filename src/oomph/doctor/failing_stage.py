@@ -1,7 +1,6 @@
 """The stage of one failure: by its own words, by the frames above it, by how far the log had got, and last by what is
 left of it."""
 
-import re
 from collections.abc import Sequence
 
 from oomph.doctor import stages_llamacpp
@@ -26,6 +25,7 @@ from oomph.facts.vllm.files import FILES
 from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 
 Placed = tuple[StageName, str]  # the stage, and what it rests on
 _NEAR = 40  # lines around a failure in which a C++ frame of it may stand
@@ -101,7 +101,7 @@ def _where_unknown(
     return ("weights_load", "traceback") if in_loader or loading else ("other", "message")
 
 
-_LOADER = re.compile(r"(?i)unknown (?:model architecture|pre-tokenizer type|projector type)|decoder rope type")
+_LOADER = late_pattern(r"(?i)unknown (?:model architecture|pre-tokenizer type|projector type)|decoder rope type")
 
 
 def _building(failure: Observation, before: Sequence[Observation]) -> bool:
@@ -167,7 +167,7 @@ def _by_what_it_is_about(
     return None
 
 
-_OF_REQUESTS = re.compile(
+_OF_REQUESTS = late_pattern(
     r"(?i)prefill|decod\w{1,3}|\brequests?\b|\bprompts\b|(?:long|the|a|an|each|my) prompt|forward pass"
 )
 
@@ -263,7 +263,7 @@ def _least(observations: Sequence[Observation], kinds: tuple[LogKind, ...]) -> i
     return min((size for size in free if isinstance(size, int)), default=None)
 
 
-_IN_CONFIG = re.compile(r"[Qq]uantization method|rope_scaling|[Tt]okenizer|chat template|config file")
+_IN_CONFIG = late_pattern(r"[Qq]uantization method|rope_scaling|[Tt]okenizer|chat template|config file")
 
 
 def _validated(failure: Observation, everything: Sequence[Observation]) -> bool:
@@ -297,7 +297,7 @@ def did_not_start(observations: Sequence[Observation]) -> bool:
     )
 
 
-_NEVER_UP = re.compile(r"initialization failed|failed to start")
+_NEVER_UP = late_pattern(r"initialization failed|failed to start")
 
 
 def while_starting(failure: Observation) -> StageName:
@@ -314,7 +314,7 @@ def _ran(functions: Sequence[str], files: Sequence[str]) -> bool:
     )
 
 
-_KV_IN_TITLE = re.compile(r"(?i)^# .{0,200}\bKV[ _-]?cache")
+_KV_IN_TITLE = late_pattern(r"(?i)^# .{0,200}\bKV[ _-]?cache")
 
 
 def _computes(functions: Sequence[str], files: Sequence[str]) -> bool:
@@ -342,8 +342,8 @@ def _method(failure: Observation, observations: Sequence[Observation]) -> list[s
     return [str(name) for name in own if name]
 
 
-_CALLEE = re.compile(r"TypeError: (?:(?P<owner>\w{1,80})\.)?(?P<name>\w{1,80})\(\) (?:got|missing|takes)")
-_A_MODEL = re.compile(
+_CALLEE = late_pattern(r"TypeError: (?:(?P<owner>\w{1,80})\.)?(?P<name>\w{1,80})\(\) (?:got|missing|takes)")
+_A_MODEL = late_pattern(
     r"For(?:CausalLM|ConditionalGeneration|SequenceClassification)|(?:Attention|MLP|MoE|DecoderLayer)$"
 )
 

@@ -4,7 +4,6 @@ Words about memory count before other words, those before exit statuses, a paren
 printed that was up afterwards is no failure.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, TROUBL
 from oomph.doctor.worded import own_words
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 
 # it ended, and no line says of what
 UNSAID: Final[frozenset[LogKind]] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}
@@ -47,7 +47,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
     return next((observation for observation in below if observation.kind == failure.kind), failure)
 
 
-_PRINTED: Final = re.compile(r"(?:CUDA|ROCm|HIP|MUSA) error")
+_PRINTED: Final = late_pattern(r"(?:CUDA|ROCm|HIP|MUSA) error")
 
 
 def _named_by_title(failure: Observation | None, observations: Sequence[Observation]) -> Observation | None:
@@ -71,7 +71,7 @@ def _mild(title: str) -> bool:
     return bool(wishes(title) or _MILD.search(title))
 
 
-_MILD: Final = re.compile(r"(?i)\bwarn|\bslow|\bquestion|\bperformance")
+_MILD: Final = late_pattern(r"(?i)\bwarn|\bslow|\bquestion|\bperformance")
 
 
 def _find(observations: Sequence[Observation]) -> Observation | None:
@@ -135,7 +135,7 @@ def _yields(memory: Observation, trouble: Observation) -> bool:
     return memory.kind in OF_ANYTHING and worded and -max(NEAR, far) <= trouble.line - memory.line <= far
 
 
-_LACK: Final = re.compile(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memory")
+_LACK: Final = late_pattern(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memory")
 
 # what shows that there is a log, or at least a start, that a sentence may be about
 STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
@@ -172,14 +172,14 @@ def _said_by_people(observations: Sequence[Observation], up: int) -> Observation
 
 
 # a title about what should be done, or a question about how much is needed
-_WISHES: Final = re.compile(
+_WISHES: Final = late_pattern(
     r"(?i)\b(?:fix|avoid|prevent|reduc|support|add|feature|rfc|improv|optimi|lower|save|saving|less|without|handle|document|"
     r"estimat|calculat|guide|docs?|benchmark|propos|safe)\w{0,4}\b|\bhow (?:to|much|many)\b|\bno OOM|OOM-(?:free|aware)"
 )
 
 
-_REPORT: Final = re.compile(r"(?i)^# [\[(]?(?:misc\.? |eval |compile |model )?bug\b(?!-?fix)")  # as it was filed
-_QUOTED: Final = re.compile(r"[\"“`'‘][^\"”`'’]{0,200}[\"”`'’]")  # somebody else's words
+_REPORT: Final = late_pattern(r"(?i)^# [\[(]?(?:misc\.? |eval |compile |model )?bug\b(?!-?fix)")  # as it was filed
+_QUOTED: Final = late_pattern(r"[\"“`'‘][^\"”`'’]{0,200}[\"”`'’]")  # somebody else's words
 
 
 def wishes(title: str) -> bool:

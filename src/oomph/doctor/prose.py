@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
+from oomph.late import late_pattern
 from oomph.logs.clean import Line
 
 Activity = Literal["serving", "starting", "loading", "capturing", "profiling"]
 
 _COUNTED = r"(?:hours?|hrs?|minutes?|mins?|days?|weeks?|requests?|turns?|messages?|prompts?|iterations?|calls?|rounds?|inferences?|generations?|responses?|images?|tasks?)"
-_SERVING: Final = re.compile(
+_SERVING: Final = late_pattern(
     r"(?i)\b(?:"
     rf"(?:after|for|within|every) (?:[\w~+.-]{{1,10}} ){{0,4}}(?:\d{{1,6}}[ -]?)?{_COUNTED}\b"
     r"|after (?:a while|a long time|some time|running for)|occasionally|randomly|intermittently"
@@ -37,17 +38,17 @@ _SERVING: Final = re.compile(
     r"|pass(?:ing|ed)? (?:even |just |only )?(?:one|a|the|any) (?:single )?prompt|(?:1st|2nd|3rd|second|third|next|every|each) (?:request|prompt|message|inference|query)"
     r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时|服务一段时|一段时间后|小时后|长文本|对话|调用接口"
 )
-_CAPTURING: Final = re.compile(
+_CAPTURING: Final = late_pattern(
     r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:graph (?:captur\w{0,3}|build\w{0,3})|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
 )
-_PROFILING: Final = re.compile(
+_PROFILING: Final = late_pattern(
     r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)|\bdetermin\w{0,4} (?:the )?(?:available |free )?(?:v?ram|gpu|memory)\b"
 )
-_LOADING: Final = re.compile(
+_LOADING: Final = late_pattern(
     r"(?i)\b(?:while|when|during|on|at|in|to|for|after) (?:the )?(?:re)?load(?:ing|s)? (?:of )?(?:the |model |model's |safetensors |checkpoint |all ){0,3}"
     r"(?:weights?|shards?|checkpoints?|tensors?)\b|\b(?:weights?|shards?|checkpoint)[ -]load|\b(?:weights?|model) (?:load|mmap)\b|加载权重"
 )
-_STARTING: Final = re.compile(
+_STARTING: Final = late_pattern(
     r"(?i)\b(?:"
     r"(?:on|at|during|in|before) (?:server |engine |model |the |initial |container |cold ){0,3}"
     r"(?:start-?up|start\b|initiali[sz]ation|launch|boot|init\b|loading\b|load\b|deployment|bring-?up)"
@@ -58,8 +59,8 @@ _STARTING: Final = re.compile(
     r"|(?:server|engine|container|pod) (?:crash\w{0,2}|exit\w{0,2}|dies|restart\w{0,3}) (?:on|at|during|immediately|in a loop)"
     r")|启动|部署|初始化|加载模型"
 )
-_WORD: Final = re.compile(r"[A-Za-z']{2,20}")
-_CODE: Final = re.compile(
+_WORD: Final = late_pattern(r"[A-Za-z']{2,20}")
+_CODE: Final = late_pattern(
     r"^\s{4,}\S|^\s{0,8}(?:File \"|at |Traceback|raise |return |import |from \w+ import|def |class |with |self\.|\$ |> |#!)|"
     r"\w\(\w{0,40}=|[;{}]\s*$|^\W{0,3}[\w.]{1,60}(?:Error|Exception)\b|^\W{0,4}(?:[A-Z_]{4,40}=\S{1,80} )*(?:vllm serve|python3?|docker|trtllm-\w|llama-\w|sglang (?:serve|launch)|\./|sudo|mpirun|ollama (?:run|serve)|kubectl|curl)\b|^\s{0,4}[\w.-]{1,40}=\S|\bpid=\d|0x[0-9a-f]{6}|"
     r"^\[?\d{4}[-/]\d\d|^\w{1,40}: \w{1,40}=|%\||it/s"
@@ -85,7 +86,7 @@ def is_prose(line: Line, fewest: int = FEWEST) -> bool:
     return len(_WORD.findall(text)) >= fewest or any(ord(character) > 0x2E80 for character in text)
 
 
-_TO_LOAD: Final = re.compile(r"(?i)\bload(?:s|ed|ing)?\b(?! (?:test|balanc))")
+_TO_LOAD: Final = late_pattern(r"(?i)\bload(?:s|ed|ing)?\b(?! (?:test|balanc))")
 
 
 def loads(lines: Sequence[Line]) -> bool:

@@ -4,7 +4,6 @@ A name says how many parameters a model has ("70B"), and its quantisation; for a
 that is enough. A plan is more exact, and needs the model itself.
 """
 
-import re
 from typing import Final
 
 import msgspec
@@ -12,10 +11,11 @@ import msgspec
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import TROUBLES, WEAK
 from oomph.doctor.rebuild import gpu_row
+from oomph.late import late_pattern
 
-_BILLIONS: Final = re.compile(r"(?<![\w.])(?:\d{1,2}x)?(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
-_HALF_A_BYTE: Final = re.compile(r"(?i)awq|gptq|int4|4[-_ ]?bit|w4a|fp4|bnb|bitsandbytes|[-_.]q[2-5]")
-_ONE_BYTE: Final = re.compile(r"(?i)fp8|int8|8[-_ ]?bit|w8a|[-_.]q8")
+_BILLIONS: Final = late_pattern(r"(?<![\w.])(?:\d{1,2}x)?(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
+_HALF_A_BYTE: Final = late_pattern(r"(?i)awq|gptq|int4|4[-_ ]?bit|w4a|fp4|bnb|bitsandbytes|[-_.]q[2-5]")
+_ONE_BYTE: Final = late_pattern(r"(?i)fp8|int8|8[-_ ]?bit|w8a|[-_.]q8")
 _LARGEST: Final = 141 * 10**9  # of one card that such texts name (H200); a larger one names itself
 BASES: Final = ("guess", "said")
 

@@ -4,20 +4,21 @@ Posts are a stranger's text: nothing in them is acted on, and every form is boun
 """
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from oomph.late import late_pattern
 
 MOST_POSTS = 500
 LONGEST_POST = 1 << 18  # GitHub's own limit is 65,536 characters
 _NAME = r"@?[A-Za-z0-9][A-Za-z0-9-]{0,38}(?:\[bot\])?"
 _DAY = r"(?:on |last )?(?:\w+ \d{1,2}(?:, \d{4})?|\d{1,3} \w+ ago|yesterday|week|month|year)"
 # "octocat commented on Mar 3, 2026" in one line, or the name above "commented 3 weeks ago" or "opened on Mar 3"
-_ONE_LINE = re.compile(rf"^\s{{0,8}}({_NAME}) (?:commented|opened this issue|opened|left a comment)\b[^\n]{{0,80}}$")
-_BELOW = re.compile(rf"^\s{{0,8}}(?:commented |opened (?:this issue )?)?{_DAY}(?:\s*·[^\n]{{0,60}})?\s*$")
-_ALONE = re.compile(rf"^\s{{0,8}}({_NAME})\s*$")
+_ONE_LINE = late_pattern(rf"^\s{{0,8}}({_NAME}) (?:commented|opened this issue|opened|left a comment)\b[^\n]{{0,80}}$")
+_BELOW = late_pattern(rf"^\s{{0,8}}(?:commented |opened (?:this issue )?)?{_DAY}(?:\s*·[^\n]{{0,60}})?\s*$")
+_ALONE = late_pattern(rf"^\s{{0,8}}({_NAME})\s*$")
 
 
 class Post(Struct, frozen=True):

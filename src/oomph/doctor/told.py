@@ -12,25 +12,28 @@ from typing import Final
 from msgspec import Struct
 
 from oomph.doctor.prose import is_prose
+from oomph.late import late_pattern
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
 
-_MEETS: Final = re.compile(
+_MEETS: Final = late_pattern(
     r"(?i)\b(?:gets?|getting|got|hits?|hitting|encounter(?:s|ed|ing)?|(?:run(?:s|ning)?|ran) (?:into|out of)|receiv(?:e|es|ed|ing)|fac(?:e|es|ed|ing)|throws?|threw|"
     r"rais(?:e|es|ed|ing)|fail(?:s|ed|ing)?(?: (?:with|due to|because))?|crash(?:es|ed|ing)?(?: (?:with|due to|because))?|die[sd]?(?: (?:with|of|from))?|caus(?:e|es|ed|ing)|trigger(?:s|ed|ing)?|"
     r"leads? to|led to|result(?:s|ed|ing)? in|report(?:s|ed)?|goes|went|OOM(?:s|ed)|(?:it|server|engine|process|then|model) (?:just |always |still |also |will )?OOM|kill(?:s|ed|ing)?|terminat(?:e|es|ed)|exhaust(?:s|ed)|breaks?|broke)\b|报|崩溃|挂掉|失败|卡住|卡死|出现"
 )
-_ENDS_IT: Final = re.compile(
+_ENDS_IT: Final = late_pattern(
     r"(?i)\b(?:crash(?:es|ed|ing)?|die[sd]?|dead|kill(?:s|ed|ing)?|terminat(?:e|es|ed|ing)|abort(?:s|ed)?|EngineDeadError|exit(?:s|ed))\b"
 )
-_TAKEN_BACK: Final = re.compile(
+_TAKEN_BACK: Final = late_pattern(
     r"(?i)\b(?:no longer|not|never|no|without|avoid\w{0,3}|prevent\w{0,3}|fix(?:es|ed)|solved?|resolved?|instead of|may|might|could|would|should|if|until|unless|why|how|whether|used to|previously|sometimes)\b|n['’]t\b|\?\s*$"
 )
-_CLAUSE: Final = re.compile(r"[,;]\s|\bbut\b|\band then\b", re.IGNORECASE)
-_SENTENCE: Final = re.compile(r"(?<=[.!?:。])\s+")
-_CAUSED: Final = re.compile(r"(?i)out[ -]of[ -]memory|\bOOM|OutOfMemory|memory|VRAM|显存|内存")
-_PRINTED: Final = re.compile(r"[#|]|\s{0,8}[a-z]\w{0,40}_\w{1,60}(?:\(\))?:")  # a title, a table, a function's own line
-_AN_ERROR: Final = re.compile(
+_CLAUSE: Final = late_pattern(r"[,;]\s|\bbut\b|\band then\b", re.IGNORECASE)
+_SENTENCE: Final = late_pattern(r"(?<=[.!?:。])\s+")
+_CAUSED: Final = late_pattern(r"(?i)out[ -]of[ -]memory|\bOOM|OutOfMemory|memory|VRAM|显存|内存")
+_PRINTED: Final = late_pattern(
+    r"[#|]|\s{0,8}[a-z]\w{0,40}_\w{1,60}(?:\(\))?:"
+)  # a title, a table, a function's own line
+_AN_ERROR: Final = late_pattern(
     r"(?i)\b(?:errors?|exceptions?|traceback|crash(?:es|ed)?|broken)\b|报错|崩溃|挂掉|失败|卡住|卡死"
 )
 LONGEST: Final = 400  # lines that are looked at, from the beginning of the text

@@ -4,20 +4,21 @@ behind which a lack of memory may hide."""
 import re
 
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
-_MAY_BE = re.compile(
+_MAY_BE = late_pattern(
     r"(?<!illegal )memory(?! (?:access|leak detected))"
     r"|out ?of|ALLOC_FAILED|cuda error(?!: (?!out of|unknown|initiali|unhandled|all CUDA))|NCCL|killed|exit code|died"
     r"|timed? ?out",
     re.IGNORECASE,
 )
-_REPORTS = re.compile(
+_REPORTS = late_pattern(
     r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
     r"|Background loop|errored already|Executor worker returned error|Executor worker initialization error"
 )
-_INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
-_PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
+_INNER = late_pattern(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
+_PASSED = late_pattern(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
 
 
 # said of another process, or of whoever stopped it
@@ -42,8 +43,8 @@ def own_words(observation: Observation) -> str:
     return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"
 
 
-_QUOTED = re.compile(r"[\"“`](?P<what>[^\"”`]{12,200})[\"”`]")
-_ASSERTED = re.compile(r"\bassert (?P<what>[\w.(]{2,}.{4,160})")
+_QUOTED = late_pattern(r"[\"“`](?P<what>[^\"”`]{12,200})[\"”`]")
+_ASSERTED = late_pattern(r"\bassert (?P<what>[\w.(]{2,}.{4,160})")
 _FEWEST = 4  # words of a sentence; fewer are a name or a flag
 
 
@@ -55,9 +56,9 @@ def quoted_words(title: str) -> str:
     return next((words for words in quotes if len(words.split()) >= _FEWEST and not _MAY_BE.search(words)), "")
 
 
-_REASON = re.compile(r"(?:[Ee]rror|terminated|load (?:the model|LLM '[^']{1,120}')):\s{0,4}(?P<why>[^\n]{12,300})$")
+_REASON = late_pattern(r"(?:[Ee]rror|terminated|load (?:the model|LLM '[^']{1,120}')):\s{0,4}(?P<why>[^\n]{12,300})$")
 # a report of an end, without its reason
-_NO_REASON = re.compile(
+_NO_REASON = late_pattern(
     r"(?i)exit status|signal|unexpectedly stopped|process has terminated|no longer running|(?:un|not )?able to load|"
     r"(?:error|fail\w{0,3}) (?:to )?(?:load|creat)|\bEOF\b"
 )

@@ -30,9 +30,6 @@ class LogRow(Struct, frozen=True):
     until: str = ""
     more: tuple[str, ...] = ()  # further groups, each optional: pasted lines are often cut
 
-    def __post_init__(self) -> None:
-        re.compile(self.pattern)
-
     def match(self, text: str) -> dict[str, float | int | str] | None:
         if self.needle not in text:
             return None

@@ -10,25 +10,28 @@ from collections.abc import Sequence
 
 from oomph.commands.docker import image_engine
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 from oomph.logs.clean import Line
 
 LONG = 16 << 10  # of a command
 MOST = 40  # commands looked at
 ANCHORS = ("weights", "available_kv", "torch_oom", "free_short", "args", "kv_need", "kv_need_v0", "kv_none")
-_FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
-_MODEL = re.compile(
+_FLAG = late_pattern(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
+_MODEL = late_pattern(
     r"\b[Mm]odel(?:[ _]name)?[\s*`'\"]{0,3}[:=][\s*`'\"]{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})"
 )  # fmt: skip
-_COMMAND = re.compile(
+_COMMAND = late_pattern(
     r"(?:[A-Z][A-Z0-9_]{1,60}=\S{1,400} +){0,40}(?:vllm (?:serve|run)|python3? -m|sglang serve)\b"
 )  # with the variables in front of it
-_BARE = re.compile(r"vllm serve [\"']?[\w.-]{2,60}/[\w.-]{2,90}[\"']?\s*$")  # a model and no flag
-_DOCKER = re.compile(r"\b(?:docker|podman|nerdctl) run\b")
-_LISTED = re.compile(r"(?P<whole>[\"']vllm[\"'], ?[\"']serve[\"'],)|\[ ?[\"']--[a-z]")
-_ITEM = re.compile(r"\s*(?:- )?[\"']?--[a-z][\w-]*")
-_VALUE = re.compile(r"\s*- [\"']?[^\s\"'-][^\n]{0,400}$")
-_PYTHON = re.compile(r"\b(?:LLM|AsyncEngineArgs|EngineArgs)\(")
-_KEYWORD = re.compile(r"\b([a-z_]{2,60})\s{0,4}=\s{0,4}(\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|-?[\d._]{1,20}|True|False)")
+_BARE = late_pattern(r"vllm serve [\"']?[\w.-]{2,60}/[\w.-]{2,90}[\"']?\s*$")  # a model and no flag
+_DOCKER = late_pattern(r"\b(?:docker|podman|nerdctl) run\b")
+_LISTED = late_pattern(r"(?P<whole>[\"']vllm[\"'], ?[\"']serve[\"'],)|\[ ?[\"']--[a-z]")
+_ITEM = late_pattern(r"\s*(?:- )?[\"']?--[a-z][\w-]*")
+_VALUE = late_pattern(r"\s*- [\"']?[^\s\"'-][^\n]{0,400}$")
+_PYTHON = late_pattern(r"\b(?:LLM|AsyncEngineArgs|EngineArgs)\(")
+_KEYWORD = late_pattern(
+    r"\b([a-z_]{2,60})\s{0,4}=\s{0,4}(\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|-?[\d._]{1,20}|True|False)"
+)
 
 Found = tuple[int, int, str]  # first line, last line, the command
 
@@ -146,7 +149,7 @@ def _python_calls(lines: Sequence[Line]) -> list[Found]:
     return lists
 
 
-_TOLD = re.compile(
+_TOLD = late_pattern(
     r"(?<![\w-])--?(?:model|tensor-parallel-size|gpu-memory-utilization|max-model-len|max-num-seqs|quantization)\b"
 )
 _ENDS = ".,;:)`'\""  # of a sentence, behind a value
@@ -173,8 +176,8 @@ def _told_flags(lines: Sequence[Line]) -> list[Found]:
 
 
 _SIZED = r"[\w.-]{0,60}\d{1,3}(?:\.\d{1,2})?[bB](?![A-Za-z0-9])[\w.-]{0,60}"  # a name with a number of parameters
-_IDENTIFIER = re.compile(rf"(?<![\w/.:@-])([A-Za-z][\w.-]{{1,60}}/{_SIZED})")
-_BARE_NAME = re.compile(rf"(?<![\w/.:@-])([A-Z][a-zA-Z]{{2,20}}[\w.]{{0,12}}-{_SIZED})")
+_IDENTIFIER = late_pattern(rf"(?<![\w/.:@-])([A-Za-z][\w.-]{{1,60}}/{_SIZED})")
+_BARE_NAME = late_pattern(rf"(?<![\w/.:@-])([A-Z][a-zA-Z]{{2,20}}[\w.]{{0,12}}-{_SIZED})")
 
 
 def named(lines: Sequence[Line]) -> str:
