@@ -26,3 +26,12 @@ def same_environment() -> Iterator[None]:
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
+
+
+# Tests that start a browser, which takes seconds of a core for each file and each process that runs one of its tests.
+BROWSER = frozenset(("test_screens.py", "test_page.py", "test_document.py"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They are first, so that one process has them: another that has nothing left to do takes the last of a list."""
+    items.sort(key=lambda item: item.path.name not in BROWSER)

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from browser import (
     CHROMIUM,
     Watched,
+    colour_faults,
     drop,
     faults,
     launched,
@@ -149,7 +150,6 @@ CUT = Path(__file__).with_name("cut.js").read_text()
 
 
 # The colours alone differ between the themes, the places of things alone between the sizes.
-COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 PLACES = {"rules": {"color-contrast": {"enabled": False}, "link-in-text-block": {"enabled": False}}}
 
 
@@ -170,9 +170,9 @@ def tab() -> Iterator[Watched]:
 def test_a_screen(tab: Watched, address: str, case: str) -> None:
     with opened(tab, address) as page:
         CASES[case](page)
-        assert faults(page) == [], case
+        assert colour_faults(page) + faults(page, PLACES) == [], case
         page.emulate_media(color_scheme="dark")
-        assert faults(page, COLOURS) == [], (case, "dark")
+        assert colour_faults(page) == [], (case, "dark")
         for size, (width, height) in SIZES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(120)
@@ -185,7 +185,27 @@ def test_faults_are_noticed(tab: Watched, address: str) -> None:
         page.evaluate("() => document.body.append(document.createElement('img'))")
         assert "image-alt" in [name for name, _ in faults(page, PLACES)]
         page.evaluate("() => { document.body.style.color = getComputedStyle(document.body).backgroundColor; }")
-        assert [name for name, _ in faults(page, COLOURS)] == ["color-contrast"]
+        assert [name for name, _ in colour_faults(page)] == ["color-contrast"]
+
+
+def test_the_one_pale_cell_of_a_table_is_noticed(tab: Watched, address: str) -> None:
+    """Of 200 cells that look alike three are looked at, and each that looks otherwise."""
+    with opened(tab, address) as page:
+        page.evaluate(
+            """() => {
+              const table = document.createElement("table");
+              table.innerHTML = "<caption>cells</caption>" + "<tr><td>text</td></tr>".repeat(200);
+              table.id = "cells";
+              document.querySelector("#view").append(table);
+            }"""
+        )
+        assert colour_faults(page) == []
+        assert page.locator("#cells td[data-shade]").count() <= 3
+        for place, look in (("td", "color: #ccc"), ("td", "opacity: 0.2"), ("tr", "background: #777")):
+            cell = page.locator(f"#cells {place}").nth(150)
+            cell.evaluate("(element, look) => { element.style = look; }", look)
+            assert [name for name, _ in colour_faults(page)] == ["color-contrast"], look
+            cell.evaluate("element => { element.style = ''; }")
 
 
 def pictures(folder: Path, words: str) -> None:
