@@ -7,7 +7,6 @@ import msgspec
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
 from oomph.doctor.failure import UNSAID
-from oomph.doctor.inferred import Inferred, inferred
 from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rebuild import gpu_row
@@ -15,6 +14,7 @@ from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
 from oomph.doctor.words import foreign, plain, plain_advice, table, translated
 from oomph.engines.registry import DEFAULT, engine_named
+from oomph.ir import StageName
 from oomph.logs.deployment import Rebuilt, render
 
 WHOLE_LOG = Remedy("host", "give the whole log from its first line, with every worker's lines", "host", rank=0)
@@ -31,8 +31,8 @@ def explain_case(case: Case) -> Explanation:
     if not case.rebuilt.engine:
         title = engine_named(engine).title
         notes.append(f"no line names the engine; taken for {title}. --engine says whose it is, and prints its flags")
-    guess = inferred(case) if case.failed or cause.id == "none" else Inferred()  # a rule has said what it is about
-    likely = None if case.failed else guess.stage  # said to be inferred by stage_basis, and never a failure
+    # said to be inferred by stage_basis, and never a failure; where a rule speaks, it has said what the log is about
+    likely, reason = _inferred(case) if cause.id == "none" else (None, "")
     return Explanation(
         EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
         case.failed,
@@ -50,10 +50,17 @@ def explain_case(case: Case) -> Explanation:
         engine_named(engine).log_command(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment),
         case.total or 0,
         tuple(notes),
-        guess.stage,
-        guess.reason,
+        likely,
+        reason,
         gpu=_card(case),
     )
+
+
+def _inferred(case: Case) -> tuple[StageName | None, str]:
+    """Of a log without an error: where the run would have died, if it did, and the figures that say so. Without a stage
+    the figures are told, and what is missing to say more."""
+    guess = None if case.failed or not case.rebuilt.engine else engine_named(case.rebuilt.engine).inferred(case)
+    return guess or (None, "")
 
 
 def _card(case: Case) -> str:
@@ -139,7 +146,7 @@ def _healthy(case: Case) -> str:
             f" {on_gpu} of {layers} layers are on the GPU; the others run on the CPU, which makes every token slower."
         )
     stage = case.death.stage
-    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup") and not inferred(case).reason:
+    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup") and not _inferred(case)[1]:
         text += f" The log ends in stage {stage}."
     return text
 

@@ -6,11 +6,9 @@ the log or of the command says so; a plan of the same deployment (doctor/verify.
 
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import ORDER, READY
-from oomph.doctor.milestones import milestone
 from oomph.ir import StageName
 from oomph.units import GIB, gib
 
-REPORTS = ("engine_failed", "engine_dead", "secondary", "tr_executor", "sg_exception")
 V0_BLOCK = 16  # config.py CacheConfig.block_size on CUDA, the default of every V0 release
 # A CUDA context and, with several ranks, NCCL's buffers: on the card before the first snapshot, so outside the budget.
 OUTSIDE = GIB // 2
@@ -51,14 +49,6 @@ def inferred(case: Case) -> Told | None:
         return None
     missing = f"; {NEXT[case.stage]}" if case.stage in NEXT else ""
     return None, f"No error in this log: it ends {where}{missing}. The lines behind it decide."
-
-
-def reached(case: Case) -> Told | None:
-    """A parent reports that a start failed, and nothing says at what: the stage that its last line belongs to."""
-    stage = milestone(case.observations) if case.stage == "other" and case.death.kind in REPORTS else None
-    if stage is None or stage not in WORDS:
-        return None
-    return stage, f"What it died of is not in this log; the last line before the report was printed {WORDS[stage]}."
 
 
 def _v0_blocks(case: Case) -> Told | None:
