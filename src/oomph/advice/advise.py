@@ -26,9 +26,12 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     if not any(fix.change.rank < _DEAR for fix in _fixes(judged)):
         flags = [lever for kind in ("flag", "environment") for lever in by_kind[kind]]
         judged += list(smallest_combination(judge, flags)) or around_a_middle(judge, flags)
+        if not _fixes(judged):  # the GPUs that are there, with one or two flags besides, before a download
+            wider = (lever.changes[-1] for lever in by_kind["layout"])
+            judged += [answer for change in wider for answer in smallest_combination(judge, flags, change, 2)]
     if len(_fixes(judged)) < _ENOUGH:
         judged += [judge_lever(judge, lever) for kind in ("release", "checkpoint") for lever in by_kind[kind]]
-    if not _fixes(judged):
+    if all(fix.change.kind == "layout" for fix in _fixes(judged)):
         judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"])
     if not _fixes(judged):
         judged += [judge_lever(judge, lever) for lever in (*by_kind["hardware"], *by_kind["offload"])]

@@ -44,6 +44,39 @@ def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped:
         yield Lever("checkpoint", (change,))
 
 
+def idle_cards_lever(
+    plan: Plan, field: str, spell: Callable[[str, int], str], world: int, moves: tuple[str, ...], rank: int = 2
+) -> Iterator[Lever]:
+    """The model over twice, four and eight times the GPUs in use, where these are there."""
+    size = int(plan.resolved[field])
+    changes = tuple(
+        Change(
+            field, spell(field, size * times), "layout", {field: size * times}, cost=f"on {world * times} GPUs",
+            rank=rank, moves=moves,
+        )
+        for times in (2, 4, 8)
+        if world * times <= len(plan.deployment.gpus)
+    )  # fmt: skip
+    if changes:
+        yield Lever(field, changes, popular=rank == 2)
+
+
+def replicas_lever(
+    plan: Plan, field: str, copies_field: str, spell: Callable[[str, int], str], moves: tuple[str, ...]
+) -> Iterator[Lever]:
+    """One server over the GPUs on which replicas of it do not start."""
+    copies = plan.deployment.flags.get(copies_field)
+    if plan.verdict.outcome == "fits" or not isinstance(copies, int) or copies < 2:
+        return
+    size = int(plan.resolved[field]) * copies
+    label = f"{spell(field, size)} without {spell(copies_field, copies).split()[0]}"
+    change = Change(
+        "replicas", label, "layout", {field: size, copies_field: None}, cost=f"one server instead of {copies}",
+        moves=moves,
+    )  # fmt: skip
+    yield Lever("replicas", (change,))
+
+
 def more_cards_lever(
     plan: Plan, field: str, spell: Callable[[str, int], str], world: int, moves: tuple[str, ...]
 ) -> Iterator[Lever]:

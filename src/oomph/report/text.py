@@ -68,7 +68,8 @@ def _users(plan: Plan) -> str:
     kv = plan.kv
     if kv is None:
         return ""
-    tokens, replicas = plan.resolved.get("max_model_len", 0), plan.resolved.get("data_parallel_size", 1)
+    tokens = plan.resolved.get("max_model_len", 0)
+    replicas = plan.resolved.get("data_parallel_size", plan.resolved.get("dp_size", 1))
     line = f"{kv.logged_tokens:,} tokens of KV cache, {requests_words(kv.max_concurrency)} of {tokens:,} tokens at once"
     if replicas < 2:
         return line

@@ -85,7 +85,9 @@ class SgLang(EngineProtocol):
         return at_release(deployment, options_of(version))
 
     def gpus_needed(self, deployment: Deployment) -> int:
-        sizes = [deployment.flags.get(field) for field in ("tp_size", "pp_size")]
+        flags = deployment.flags
+        groups = bool(flags.get("enable_dp_attention") or flags.get("attn_dp_size"))  # these share the ranks there are
+        sizes = [flags.get(field) for field in ("tp_size", "pp_size", *(() if groups else ("dp_size",)))]
         needed = prod(size for size in sizes if isinstance(size, int) and size > 0)
         nodes = deployment.flags.get("nnodes")
         return max(1, needed // nodes) if isinstance(nodes, int) and nodes > 1 else needed

@@ -7,12 +7,20 @@ which of them helps is planned by `advice/`, never written here.
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever, typed
+from oomph.engines.other_levers import (
+    checkpoint_levers,
+    idle_cards_lever,
+    larger_cards_lever,
+    more_cards_lever,
+    replicas_lever,
+    typed,
+)
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
 from oomph.ir import Change, Lever, Model, Plan, StageName, State
@@ -229,11 +237,12 @@ def _drafts(plan: Plan) -> Iterator[Lever]:
 
 
 def _layout(plan: Plan) -> Iterator[Lever]:
-    resolved, gpus = plan.resolved, len(plan.deployment.gpus)
-    tp, pp = int(resolved["tp_size"]), int(resolved["pp_size"])
+    resolved, tp = plan.resolved, int(plan.resolved["tp_size"])
+    world = tp * int(resolved["pp_size"]) * int(resolved["dp_size"])
     moves = ("weights", "load_peak", "available_kv", "free_before_load")
-    if 2 * tp * pp <= gpus:
-        yield from _lever(plan, "tp_size", [(2 * tp, f"{2 * tp} GPUs")], 2, moves, {}, kind="layout", popular=True)
+    yield from idle_cards_lever(plan, "tp_size", partial(spell, plan=plan), world, moves)
+    if int(resolved["dp_size"]) > 1:
+        yield from replicas_lever(plan, "tp_size", "dp_size", partial(spell, plan=plan), moves)
     if tp > 1 and int(resolved["attn_dp_size"]) == 1 and _is_latent(plan):
         label = f"{spell('dp_size', tp, plan)} --enable-dp-attention"
         change = Change(
@@ -247,10 +256,10 @@ def _layout(plan: Plan) -> Iterator[Lever]:
 def _others(plan: Plan, model: Model) -> Iterator[Lever]:
     """Other checkpoints and other cards: everything that a log may have pinned is planned again."""
     moves = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "available_kv")
-    world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"])
+    world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"]) * int(plan.resolved["dp_size"])
     return chain(
         checkpoint_levers(plan, model, moves, dropped=("quantization", "load_format", "dtype")),
-        more_cards_lever(plan, "tp_size", lambda field, value: spell(field, value, plan), world, moves),
+        more_cards_lever(plan, "tp_size", partial(spell, plan=plan), world, moves),
         larger_cards_lever(plan, moves),
     )
 

@@ -50,7 +50,7 @@ def _groups(settings: Settings) -> str:
 
 def _too_few(settings: Settings, deployment: Deployment) -> str:
     """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
-    need = settings.tp_size * settings.pp_size
+    need = settings.tp_size * settings.pp_size * settings.dp_size
     nodes = int(deployment.flags.get("nnodes") or 1)
     if need <= len(deployment.gpus) * nodes:
         return ""

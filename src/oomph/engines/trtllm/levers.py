@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
+from oomph.engines.other_levers import checkpoint_levers, idle_cards_lever, larger_cards_lever, more_cards_lever
 from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
 from oomph.ir import Attention, Change, Lever, Model, Plan, StageName
@@ -43,6 +43,7 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
         _cache(plan, model),
         _layout(plan),
         checkpoint_levers(plan, model, _WHOLE),
+        idle_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE),
         more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE),
         larger_cards_lever(plan, _WHOLE),
     )
@@ -146,11 +147,7 @@ def _model_windows(model: Model, length: int) -> list[int]:
 
 
 def _layout(plan: Plan) -> Iterator[Lever]:
-    resolved, gpus = plan.resolved, len(plan.deployment.gpus)
-    tp, pp = int(resolved["tp_size"]), int(resolved["pp_size"])
-    if 2 * tp * pp <= gpus:
-        settings = [(2 * tp, f"{2 * tp} GPUs")]
-        yield from _lever(plan, "tensor_parallel_size", settings, 2, _WHOLE, {}, kind="layout", popular=True)
+    resolved, tp = plan.resolved, int(plan.resolved["tp_size"])
     latent = plan.kv is not None and any(group.kind == "mla" for group in plan.kv.groups)
     if tp > 1 and latent and not resolved["enable_attention_dp"]:
         cost = "every GPU has all of the attention's weights; each keeps the cache of its own requests"

@@ -11,7 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever, typed
+from oomph.engines.other_levers import (
+    checkpoint_levers,
+    idle_cards_lever,
+    larger_cards_lever,
+    more_cards_lever,
+    replicas_lever,
+    typed,
+)
 from oomph.engines.vllm.host_levers import host_levers
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.facts.vllm.flags import options_of
@@ -285,20 +292,12 @@ def _machine(plan: Plan) -> Iterator[Lever]:
 
 def _wider(plan: Plan) -> Iterator[Lever]:
     """Over more GPUs: those that are there, else as many more of the same; or as many larger cards."""
-    resolved, gpus = plan.resolved, plan.deployment.gpus
-    sizes = {name: int(resolved[name]) for name in ("tensor_parallel_size", "pipeline_parallel_size")}
+    sizes = {name: int(plan.resolved[name]) for name in ("tensor_parallel_size", "pipeline_parallel_size")}
     replicas = int(plan.deployment.flags.get("data_parallel_size") or 1)
     world = sizes["tensor_parallel_size"] * sizes["pipeline_parallel_size"] * replicas
-    for rank, (field, size) in enumerate(sizes.items(), start=2):
-        widths = [(size * times, world * times) for times in (2, 4, 8) if world * times <= len(gpus)]
-        changes = tuple(
-            Change(
-                field, spell(field, wider), "layout", {field: wider}, cost=f"on {need} GPUs", rank=rank, moves=_WHOLE
-            )
-            for wider, need in widths
-        )
-        if changes:
-            yield Lever(field, changes, popular=field == "tensor_parallel_size")
+    for rank, field in enumerate(sizes, start=2):
+        yield from idle_cards_lever(plan, field, spell, world, _WHOLE, rank)
+    yield from replicas_lever(plan, "tensor_parallel_size", "data_parallel_size", spell, _WHOLE)
     yield from more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE)
     yield from larger_cards_lever(plan, _WHOLE)
 

@@ -1,0 +1,55 @@
+"""GPUs that are there and idle come before a download or another card, and replicas before neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.plan import plan
+
+SERVERS = {
+    "vllm": ("vllm serve {}", "--tensor-parallel-size", "--data-parallel-size"),
+    "sglang": ("python -m sglang.launch_server --model-path {}", "--tp-size", "--dp-size"),
+    "trtllm": ("trtllm-serve {}", "--tp_size", ""),
+}
+
+
+def _first_fix(command: str, gpu: str) -> str:
+    answer = plan(command, gpu=gpu)
+    assert answer.verdict.outcome == "fails" and answer.advice is not None
+    return answer.advice.fixes[0].change.label
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+@pytest.mark.parametrize(
+    ("gpu", "model", "count"), [("2x RTX 4090", "Qwen/Qwen3-14B", 2), ("4x RTX 4090", "Qwen/Qwen3-32B", 4)]
+)
+def test_the_model_goes_over_the_gpus_that_are_there(engine: str, gpu: str, model: str, count: int) -> None:
+    command, width, _ = SERVERS[engine]
+    assert _first_fix(command.format(model), gpu).startswith(f"{width} {count}")
+
+
+def test_a_shorter_context_goes_with_more_gpus_where_these_alone_are_not_enough() -> None:
+    answer = plan("vllm serve meta-llama/Llama-3.3-70B-Instruct", gpu="2x H100")
+    assert answer.advice is not None
+    labels = [fix.change.label for fix in answer.advice.fixes]
+    assert labels[0].startswith("--tensor-parallel-size 2 --max-model-len")
+    assert any("NVFP4" in label for label in labels)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_replicas_that_do_not_start_become_one_server(engine: str) -> None:
+    command, width, copies = SERVERS[engine]
+    replicas = f"{command.format('Qwen/Qwen3-14B')} {copies} 2"
+    assert _first_fix(replicas, "2x RTX 4090") == f"{width} 2 without {copies}"
+    started = plan(f"{command.format('Qwen/Qwen3-0.6B')} {copies} 2", gpu="2x RTX 4090")
+    assert started.verdict.outcome == "fits" and started.advice is not None
+    assert not any(judged.change.lever == "replicas" for judged in (*started.advice.helps, *started.advice.useless))
+
+
+def test_replicas_of_sglang_need_gpus_of_their_own() -> None:
+    """data_parallel_controller.py: each starts behind the GPUs of the one before; groups of the attention do not."""
+    command = "python -m sglang.launch_server --model-path Qwen/Qwen3-0.6B --tp 2 --dp 2"
+    assert "starts 4 ranks and there are 2" in plan(command, gpu="2x RTX 4090", advise=False).verdict.message
+    assert plan(f"{command} --enable-dp-attention", gpu="2x RTX 4090", advise=False).ranks
+    alone = plan("python -m sglang.launch_server --model-path Qwen/Qwen3-0.6B --dp 2", gpu="RTX 4090", advise=False)
+    assert len(alone.deployment.gpus) == 2
