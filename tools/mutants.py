@@ -211,19 +211,25 @@ def readers_of(mutant: Mutant) -> set[str]:
     text = (ROOT / mutant.path).read_text()
     tree = ast.parse(text)
     (place,) = (place for place in places(mutant.path, tree, text) if place.mutant == mutant)
-    return {test for name in names_on_import(tree, place.node) for test in tests_by_name().get(name, ())}
+    return {test for name in names_on_import(tree, place.node) for test in tests_naming(name)}
 
 
 @functools.cache
-def tests_by_name() -> dict[str, set[str]]:
-    """Of every name: the tests in whose text it is."""
-    by_name: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for function in ast.parse(path.read_text()).body:
+def tests_naming(name: str) -> set[str]:
+    """The tests in whose text a name is."""
+    naming: set[str] = set()
+    for path, text in texts_of_tests().items():
+        if name not in text:
+            continue
+        for function in ast.parse(text).body:
             if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
-                for name in mentioned(function):
-                    by_name.setdefault(name, set()).add(f"{path.relative_to(ROOT)}::{function.name}")
-    return by_name
+                naming |= {f"{path}::{function.name}"} if name in mentioned(function) else set()
+    return naming
+
+
+@functools.cache
+def texts_of_tests() -> dict[Path, str]:
+    return {path.relative_to(ROOT): path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
 
 
 def _interleaved(answers: Sequence[str], seed: str) -> list[str]:

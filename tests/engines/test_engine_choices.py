@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.cache import UnknownCache, state_bytes
+from oomph.engines.llamacpp.cache import state_bytes
 from oomph.engines.registry import engine_named
 from oomph.engines.vllm import terms
 from oomph.engines.vllm.allocator import ROUND, Allocator
@@ -16,6 +16,7 @@ from oomph.engines.vllm.arguments import _spelled
 from oomph.engines.vllm.expert_kernel import expert_setting, routing_method, scheme_family
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_build import verify_config
+from oomph.errors import UnknownCache
 from oomph.facts.vllm.expert_kernels import DEEPGEMM, MARLIN, MXFP4_CUTLASS, MXFP4_TRTLLM
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of
@@ -156,9 +157,9 @@ def test_types_of_layers_that_a_release_knows(types: str, allowed: tuple[str, ..
     support: Any = SimpleNamespace(gguf_in_tree=True, not_yet=nothing, gone=nothing, layer_types=allowed)
     if is_refused:
         with pytest.raises(Refused):
-            verify_config(replace(model, params=params), support)
+            verify_config(replace(model, params=params), support, by_transformers=False)
     else:
-        verify_config(replace(model, params=params), support)
+        verify_config(replace(model, params=params), support, by_transformers=False)
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def test_room_for_as_many_as_there_are_users(concurrency: float, is_enough: bool
     candidate: Any = SimpleNamespace(checkpoint="a/b", tag="")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("oomph.search.trial.judge", lambda plan, margin: answer)
-        patch.setattr("oomph.search.trial.engine_of", lambda deployment: SimpleNamespace(plan=lambda *_: served()))
+        patch.setattr("oomph.search.trial.plan_with_engine", lambda *_: served())
         result = trial._judged(served().deployment, model, 8192, candidate)
         assert (result is not None) is is_enough
         patch.setattr("oomph.search.trial.judge", lambda plan, margin: replace(answer, kind="over", concurrency=9.0))

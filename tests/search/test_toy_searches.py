@@ -211,6 +211,7 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
     slots = chance.choice(("num_parallel", "n_seq_max", ""))
     answered = chance.choice((users,) * 7 + (1,))
     has_cache, pooling = chance.random() < 0.9, chance.random() < 0.15
+    missing = "no kernels for this card" if chance.random() < 0.1 else ""
     fails = chance.choice(("fails", "close"))
     low_room = chance.choice((0, 0, 1))
     way: list[Any] = []
@@ -243,9 +244,10 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
         return Outcome(kind, held, None)
 
     layout = "placed" if placed else "batched"
-    engine = SimpleNamespace(plan=plan_of, layout=layout, serve_command=lambda name: f"vllm serve {name}")
+    engine = SimpleNamespace(layout=layout, missing_kernels=lambda deployment: missing)
     base = replace(served().deployment, flags={})
     patch.setattr("oomph.search.trial.engine_of", lambda deployment: engine)
+    patch.setattr("oomph.search.trial.plan_with_engine", plan_of)
     patch.setattr("oomph.search.trial.judge", judge)
     patch.setattr("oomph.search.trial.load_once", lambda name: SimpleNamespace(pooling=pooling))
     default = chance.choice((0.0, 0.9, 0.95))

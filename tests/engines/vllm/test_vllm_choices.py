@@ -75,20 +75,24 @@ def test_layers_that_are_one_group_of_one_spec(first: Spec, second: Spec, is_mer
         assert merges((first, second), RULES) is is_merged
 
 
+def asks(length: int, in_flight: int, mode: Any = "none", cp: int = 1, encoder_tokens: int = 0) -> Request:
+    return Request(length, in_flight, mode, cp, encoder_tokens)
+
+
 @pytest.mark.parametrize(
     ("one", "request_of", "blocks"),
     [
-        (FULL, Request(64, 0), 4), (FULL, Request(65, 0), 5), (FULL, Request(64, 0, cp=2), 2),
-        (spec("sliding_window", window=17), Request(1000, 16), 3),
-        (spec("sliding_window", window=17), Request(1000, 17), 4),
-        (spec("sliding_window", window=17), Request(16, 100), 2),
-        (spec("sliding_window", window=17, extra_retained=1), Request(1000, 16), 4),
-        (spec("chunked_local", chunk=16), Request(1000, 16), 2),
-        (spec("chunked_local", chunk=16), Request(1000, 17), 3),
-        (spec("cross"), Request(1000, 0, encoder_tokens=17), 2),
-        (spec("mamba", speculative_blocks=3), Request(64, 0, "all"), 4 + (3 if RULES.mamba == "mode+spec" else 0)),
-        (spec("mamba", speculative_blocks=3, checkpoint_blocks=5), Request(64, 0, "align"), 10),
-        (spec("mamba", speculative_blocks=3), Request(64, 0), 4),
+        (FULL, asks(64, 0), 4), (FULL, asks(65, 0), 5), (FULL, asks(64, 0, cp=2), 2),
+        (spec("sliding_window", window=17), asks(1000, 16), 3),
+        (spec("sliding_window", window=17), asks(1000, 17), 4),
+        (spec("sliding_window", window=17), asks(16, 100), 2),
+        (spec("sliding_window", window=17, extra_retained=1), asks(1000, 16), 4),
+        (spec("chunked_local", chunk=16), asks(1000, 16), 2),
+        (spec("chunked_local", chunk=16), asks(1000, 17), 3),
+        (spec("cross"), asks(1000, 0, encoder_tokens=17), 2),
+        (spec("mamba", speculative_blocks=3), asks(64, 0, "all"), 4 + (3 if RULES.mamba == "mode+spec" else 0)),
+        (spec("mamba", speculative_blocks=3, checkpoint_blocks=5), asks(64, 0, "align"), 10),
+        (spec("mamba", speculative_blocks=3), asks(64, 0), 4),
     ],
 )  # fmt: skip
 def test_how_many_blocks_a_request_may_hold(one: Spec, request_of: Request, blocks: int) -> None:
