@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from oomph.doctor import diagnose
 from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.failing_stage import AT_RUN_TIME, failing_stage
+from oomph.doctor.ledger import account
 from oomph.doctor.prior import contradiction
+from oomph.doctor.rule import Candidate, Tier
+from oomph.doctor.rules import rules
+from oomph.doctor.stages import Death
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
@@ -167,3 +172,26 @@ def test_an_unknown_architecture_is_met_where_the_engine_looks_it_up(
 ) -> None:
     failure = Observation(3, "x_architecture", {}, text="ValueError: the architecture is not supported")
     assert failing_stage(failure, functions, files, (), (failure,))[0] == stage
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 6, 9])
+def test_four_further_causes_at_the_most(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = [(rules()[0], Candidate(Tier.LIKELY, "words", (), (), ())) for _ in range(count)]
+    monkeypatch.setattr(diagnose, "candidates", lambda case, engine: ranked)
+    failure = Observation(1, "torch_oom", {}, text="torch.OutOfMemoryError: CUDA out of memory.")
+    told = diagnose.explain_case(build([Line(1, failure.text)], (failure,)))
+    assert len(told.candidates) == min(count - 1, 4)
+
+
+@pytest.mark.parametrize(("tried", "parts"), [(None, 0), (3, 9), (10, 10), (11, 0)])
+def test_tensors_of_the_profiled_cache_are_counted_by_the_size_that_failed(tried: int | None, parts: int) -> None:
+    """Of 20 bytes that PyTorch has, ten are weights."""
+    weights = Observation(1, "weights", {"weights": 10})
+    values: dict[str, Any] = {"total": 100, "free": 50, "in_use": 30, "allocated": 20, "reserved": 5}
+    oom = Observation(2, "torch_oom", {**values, **({} if tried is None else {"tried": tried})})
+    dead = Death(True, "cudagraph_profile", "message", 2, "torch_oom", completed=frozenset({"weights"}))
+    entries = {entry.term: entry.bytes for entry in account((weights, oom), dead, None).entries}
+    assert (
+        entries["weights"] == 10 and entries.get("profiling_kv", 0) == 10 // tried * tried if parts and tried else True
+    )
+    assert ("profiling_kv" in entries) is bool(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import state_bytes
 from oomph.engines.registry import engine_named
-from oomph.engines.vllm import terms
+from oomph.engines.sglang import controls as sglang_controls
+from oomph.engines.vllm import controls as vllm_controls, terms
 from oomph.engines.vllm.allocator import ROUND, Allocator
 from oomph.engines.vllm.arguments import _spelled
 from oomph.engines.vllm.expert_kernel import expert_setting, routing_method, scheme_family
@@ -181,3 +183,10 @@ def test_whether_the_estimate_of_graphs_is_subtracted(
             settings=SimpleNamespace(facts=facts, model_runner=runner),
         )  # fmt: skip
         assert terms._estimate_applied(run) is (is_applied and counts)
+
+
+def test_the_steps_of_a_control_double() -> None:
+    modules = [import_module(f"oomph.engines.{name}.controls") for name in ("trtllm", "llamacpp", "ollama")]
+    controls = [control for module in (vllm_controls, sglang_controls, *modules) for control in module.CONTROLS]
+    for steps in (vllm_controls.BATCHES, sglang_controls.BATCHES, *(one.steps for one in controls if one.steps)):
+        assert list(steps) == [steps[0] << number for number in range(len(steps))] and steps[0] in (1, 64, 512)

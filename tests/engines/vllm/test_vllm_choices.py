@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm import start
 from oomph.engines.vllm.host import _kv_tiers, _number
+from oomph.engines.vllm.kv_check import _block_tokens
 from oomph.engines.vllm.kv_specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
 from oomph.engines.vllm.refusal_levers import refusal_levers
 from oomph.engines.vllm.resolve_modules import _kind, _runs
@@ -97,6 +98,23 @@ def asks(length: int, in_flight: int, mode: Any = "none", cp: int = 1, encoder_t
 )  # fmt: skip
 def test_how_many_blocks_a_request_may_hold(one: Spec, request_of: Request, blocks: int) -> None:
     assert max_blocks(one, request_of, RULES) == blocks
+
+
+@pytest.mark.parametrize(
+    ("groups", "cached", "mode", "tokens"),
+    [
+        # (kind, block) of each group, with two ranks that share the tokens of full attention
+        ((("full", 16),), True, "none", (64, 64)), ((("full", 16), ("sliding_window", 16)), True, "none", (32, 16)),
+        ((("full", 16), ("sliding_window", 48)), True, "none", (96, 16)),
+        ((("full", 16), ("sliding_window", 48)), False, "none", (96, 96)),
+        ((("full", 16), ("mamba", 48)), True, "none", (96, 96)), ((("full", 16),
+        ("mamba", 48)), True, "align", (96, 16)),
+    ],
+)  # fmt: skip
+def test_the_tokens_of_a_block(groups: Any, cached: bool, mode: str, tokens: tuple[int, int]) -> None:
+    kv: Any = SimpleNamespace(dcp=2, pcp=2, prefix_caching=cached, mamba_mode=mode)
+    every: Any = [SimpleNamespace(block_size=block, spec=spec(kind)) for kind, block in groups]
+    assert _block_tokens(kv, every) == tokens
 
 
 # --- the levers of a refusal -----------------------------------------------------------------------------------------
