@@ -36,6 +36,15 @@ def test_a_shorter_context_goes_with_more_gpus_where_these_alone_are_not_enough(
     assert any("NVFP4" in label for label in labels)
 
 
+def test_a_share_between_too_little_and_too_much_is_found_alone_and_beside_more_gpus() -> None:
+    command = "python -m sglang.launch_server --model-path {}"
+    assert _first_fix(command.format("google/gemma-2-9b-it"), "RTX 3090") == "--mem-fraction-static 0.8"
+    assert (
+        _first_fix(f"{command.format('Qwen/Qwen3-32B')} --tp 2", "4x RTX 4090")
+        == "--tp-size 4 --mem-fraction-static 0.7"
+    )
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_replicas_that_do_not_start_become_one_server(engine: str) -> None:
     command, width, copies = SERVERS[engine]

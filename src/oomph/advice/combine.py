@@ -35,6 +35,11 @@ def smallest_combination(
         if judge.fixes(together([*start, *(lever.changes[-1] for lever in group)])):
             yield judge.judge(together([*start, *_relaxed(judge, start, group)]))
             return
+        between = group[0].changes[:-1] if start and len(group) == 1 and group[0].two_sided else ()
+        for change in between:
+            if judge.fixes(together([*start, change])):
+                yield judge.judge(together([*start, change]))
+                return
 
 
 def _in_turn(

@@ -90,7 +90,9 @@ def _share(plan: Plan) -> Iterator[Lever]:
     higher = sorted({value for value in (*_SHARES, least, safe) if now < value <= ceiling})
     not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS}
     raised = [(value, "less room for activations and graphs") for value in higher]
-    yield from _lever(plan, "mem_fraction_static", raised, 1, (), not_read, name="mem_fraction_static_up", popular=True)
+    name = "mem_fraction_static_up"
+    for lever in _lever(plan, "mem_fraction_static", raised, 1, (), not_read, name=name, popular=True):
+        yield replace(lever, two_sided=not plan.fits)
     is_shared = any(device.unified for device in plan.deployment.gpus)
     shares = (*_SHARES, safe, *(_SHARED_MEMORY if is_shared else ()))
     lower = sorted({value for value in shares if 0.3 <= value < now - 0.005}, reverse=True)
