@@ -195,3 +195,14 @@ def test_tensors_of_the_profiled_cache_are_counted_by_the_size_that_failed(tried
         entries["weights"] == 10 and entries.get("profiling_kv", 0) == 10 // tried * tried if parts and tried else True
     )
     assert ("profiling_kv" in entries) is bool(parts)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "grows"),
+    [((10, 14), False), ((10, 11, 14), True), ((10, 11, 13), False), ((10, 14, 13), False), ((10, 11, 12, 14), True)],
+)
+def test_resident_memory_grows_over_three_readings_by_a_third(sizes: tuple[int, ...], grows: bool) -> None:
+    rule = next(rule for rule in rules() if rule.id == "R07")
+    readings = tuple(Observation(line, "rss", {"rss": size}) for line, size in enumerate(sizes, 1))
+    case = build([Line(one.line, "rss") for one in readings], readings)
+    assert (rule.match(case) is not None) is grows

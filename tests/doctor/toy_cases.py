@@ -24,6 +24,7 @@ from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 
 STORED = Path(__file__).parent / "toys.json"
+EXAMPLES = Path(__file__).parent / "toy_deaths.json"
 SIZES = [
     0, 1, GIB // 8, GIB // 4, GIB // 2, GIB, 3 * GIB // 2, 2 * GIB, 3 * GIB, 4 * GIB, 6 * GIB, 8 * GIB, 12 * GIB,
     16 * GIB, 20 * GIB, 24 * GIB, 80 * GIB, 110 * GIB, 120 * GIB, 130 * GIB,
@@ -49,10 +50,32 @@ def values_by_kind() -> dict[str, dict[str, list[Any]]]:
 
 
 @cache
+def examples() -> dict[str, list[tuple[dict[str, Any], str, str]]]:
+    """Of each kind, values, process and text of a few lines (test_toy_deaths.py)."""
+    known: dict[str, list[tuple[dict[str, Any], str, str]]] = json.loads(EXAMPLES.read_text(encoding="utf-8"))[
+        "examples"
+    ]
+    return known
+
+
+@cache
+def known_values() -> dict[str, dict[str, list[Any]]]:
+    kinds = dict(values_by_kind())
+    for kind, lines in examples().items():
+        names = {name for values, _, _ in lines for name in values}
+        kinds.setdefault(
+            kind, {name: [values[name] for values, _, _ in lines if name in values] for name in sorted(names)}
+        )
+    return kinds
+
+
+@cache
 def kinds_of(rule: Rule) -> tuple[str, ...]:
-    """The kinds that the rule's file names."""
+    """The kinds that the rule's file names, or that the row is about of which it is made."""
     source = inspect.getsource(sys.modules[rule.match.__module__])
-    return tuple(sorted(set(re.findall(r'"(\w+)"', source)) & values_by_kind().keys()))
+    rows = [cell.cell_contents for cell in getattr(rule.match, "__closure__", None) or ()]
+    named = {*re.findall(r'"(\w+)"', source), *(getattr(row, "kind", "") for row in rows)}
+    return tuple(sorted(named & known_values().keys()))
 
 
 @cache
@@ -64,7 +87,7 @@ def words_of(rule: Rule) -> tuple[str, ...]:
 
 def value(draw: random.Random, name: str, seen: list[Any]) -> Any:
     one = draw.choice(seen)
-    if isinstance(one, str) or draw.random() < 0.2:
+    if isinstance(one, str | bool) or draw.random() < 0.2:
         return one
     if isinstance(one, float):
         return draw.choice(SHARES)
@@ -73,16 +96,17 @@ def value(draw: random.Random, name: str, seen: list[Any]) -> Any:
 
 def case(rule: Rule, seed: int) -> Case:
     draw = random.Random(f"{rule.id} {seed}")
-    own, every = kinds_of(rule), sorted(values_by_kind())
+    own, every = kinds_of(rule), sorted(known_values())
     chosen = [kind for kind in own if draw.random() < 0.5] + draw.sample(every, draw.choice((0, 1, 3)))
     if draw.random() < 0.5:
         chosen.append("torch_oom")
     chosen += draw.sample(chosen, min(len(chosen), draw.choice((0, 0, 2))))
+    chosen += draw.choice((0, 0, 0, 2, 3)) * draw.sample(chosen, min(len(chosen), 1))
     observations = [
         Observation(
             line, kind,
-            {name: value(draw, name, seen) for name, seen in values_by_kind()[kind].items() if draw.random() < 0.85},
-            text=f"{kind} of line {line}",
+            {name: value(draw, name, seen) for name, seen in known_values()[kind].items() if draw.random() < 0.85},
+            text=_text(draw, kind, line),
         )
         for line, kind in enumerate(chosen, 1)
     ]  # fmt: skip
@@ -108,6 +132,12 @@ def case(rule: Rule, seed: int) -> Case:
         tuple(observations), rebuilt, death, account, gpus,
         kv_heads=draw.choice((0, 1, 2, 4)), text=" ".join(_some(draw, (*words_of(rule), "HIP out of memory", "NPU "))),
     )  # fmt: skip
+
+
+def _text(draw: random.Random, kind: str, line: int) -> str:
+    if kind not in examples() or draw.random() < 0.4:
+        return f"{kind} of line {line}"
+    return draw.choice(examples()[kind])[2]
 
 
 def _some(draw: random.Random, words: tuple[str, ...]) -> list[str]:

@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.command import model_of, parse
+from oomph.engines.llamacpp.fit import _less_context
 from oomph.engines.llamacpp.host import _prompt_cache, _weights
 from oomph.engines.llamacpp.measure import HOST, _buffer, _shares
 from oomph.engines.llamacpp.planner import _flag_notes, _large_buffers, _single_allocation, _visible
+from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.llamacpp.tensors import _kept
 from oomph.engines.ollama import planner as ollama
 from oomph.errors import CommandError
@@ -219,3 +221,23 @@ def test_the_context_is_what_was_asked_for_or_the_tier(wanted: int | None, conte
     model.pooling = True
     one = ollama.choose(model, {"num_ctx": 4096, "num_parallel": 2}, (gpu,), vision=False)
     assert (two.parallel, one.parallel) == (2, 1) and any("parallel requests" in note for note in one.notes)
+    model.pooling = False
+    for alone in (defaults.NO_PARALLEL - defaults.NO_PARALLEL_HF, defaults.NO_PARALLEL_HF - defaults.NO_PARALLEL):
+        model.model_type = min(alone)
+        assert ollama.choose(model, {"num_ctx": 4096, "num_parallel": 2}, (gpu,), vision=False).parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("fit_ctx", "n_ctx", "most", "context"),
+    [
+        (1024, 8192, 8192, 8192), (1024, 8192, 5000, 4864), (1024, 8192, 4864, 4864), (1024, 8192, 100, 1024),
+        (0, 8192, 100, 256), (0, 8192, 256, 256), (0, 8192, 512, 512), (8192, 2048, 4096, 2048), (255, 512, 0, 256),
+    ],
+)  # fmt: skip
+def test_the_longest_context_that_keeps_the_margins(fit_ctx: int, n_ctx: int, most: int, context: int) -> None:
+    settings: Any = replace(resolve({"ctx_size": n_ctx, "parallel": 1}, 40960), fit_ctx=fit_ctx)
+
+    def at(one: Any) -> Any:
+        return SimpleNamespace(devices=[SimpleNamespace(own=one.n_ctx)])
+
+    assert _less_context(settings, at, [most]).n_ctx == context
