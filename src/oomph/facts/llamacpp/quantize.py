@@ -5,6 +5,7 @@ is no rule the base type holds.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -167,6 +168,7 @@ _CATEGORIES: tuple[tuple[Category, tuple[str, ...]], ...] = (
 )
 
 
+@lru_cache(maxsize=4096)
 def category(name: str) -> Category:
     if name == "output.weight":
         return "output"
