@@ -16,9 +16,16 @@ import pytest
 
 import oomph
 from oomph.advice.judge import Judge
+from oomph.engines.sglang import weights
 from oomph.engines.vllm import load_peak, loaded, planner
 from oomph.engines.vllm.allocator import Allocator
 from oomph.plan import try_changes, with_advice
+from oomph.simulate.config import Config, Group
+from oomph.simulate.loop import Loop
+from oomph.simulate.result import Collector
+from oomph.simulate.scheduler import Entry
+from oomph.simulate.timing import unit
+from oomph.simulate.workloads import Arrivals, Drawn, Shape
 
 PLAN = [
     "plan",
@@ -162,3 +169,44 @@ def test_the_command_leaves_without_taking_its_modules_apart(tmp_path: Path) -> 
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert answer.returncode == 1
     assert "WILL NOT START" in answer.stdout and "END" not in answer.stdout
+
+
+@pytest.mark.parametrize(("engine", "plans"), [("vllm", 155), ("sglang", 190)])
+def test_a_fit_plans_what_can_matter(engine: str, plans: int) -> None:
+    assert 0 < oomph.fit("Qwen/Qwen3-8B", gpu="RTX 4090", context=16384, engine=engine).plans <= plans
+
+
+def test_a_search_weighs_a_layout_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts, shares and numbers of users leave SGLang's weights as they are."""
+    walks, walk = 0, weights.created_weights
+
+    def counted_walk(*arguments: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        return walk(*arguments)
+
+    monkeypatch.setattr(weights, "created_weights", counted_walk)
+    weights._rank_weights.cache_clear()
+    answer = oomph.fit("Qwen/Qwen3-8B", gpu="2x RTX 4090", context=16384, engine="sglang", only=True)
+    assert walks == 4  # TP 2, the two stages of PP 2, one GPU alone
+    assert answer.plans > 10 * walks
+
+
+class Played(Loop):
+    """Counts the requests that are looked at in a step."""
+
+    entries = 0
+
+    def duration(self, batch: list[Entry]) -> int:
+        self.entries += len(batch)
+        return super().duration(batch)
+
+
+def test_requests_rest_between_their_blocks() -> None:
+    config = Config(
+        (Group("full", 16),), 1000, 32, 2048, 4096, lag=1, stale_waits=True, prefix_caching=True, uncached_first=True
+    )
+    workload = Drawn(Shape(prompt=500, output=200, shared=300), Arrivals(users=32), 200)
+    loop = Played(config, unit(1), workload, Collector(config), True)
+    loop.run()
+    assert loop.preemptions and 0 < loop.entries * 2 < loop.work

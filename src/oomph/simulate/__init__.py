@@ -6,7 +6,8 @@ scheduler.py  the scheduler: waiting and running, the token budget, the gate, pr
 loop.py       the engine over time: arrivals, steps, many steps at once
 pools.py      the blocks, counted; blocks.py: one by one, with their hashes
 queue.py      the queue of free blocks; hits.py: what a request finds among them
-live.py       a request inside the engine; steady.py: requests that only decode, summed
+live.py       a request inside the engine; steady.py: requests that only decode, summed; resting.py: while every block
+              is followed
 timing.py     how long a step takes; step_costs.py: what its parts cost; accuracy.py: how far that was off
 build.py      a plan -> config and times; a command -> a plan and these
 workloads.py  who asks what and when; traces.py: from a file

@@ -18,8 +18,8 @@ from oomph.units import cdiv
 PER_USER = 20  # requests of each user in a run, if nobody says how many; whole conversations, at least three
 MANY = 500  # turns of all users from which on two conversations each are enough
 OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
-# Decodes and chunks that are played one by one before a run is cut off and its first requests stand for all: 10 to 25 s
-# of one core (3 us each with drafts, 8 us where every block is followed). Decodes that are summed do not count.
+# Decodes and chunks that are played one by one before a run is cut off and its first requests stand for all: 10 to 15 s
+# of one core (3 us each with drafts, 4 us where every block is followed). Decodes that are summed do not count.
 MOST_WORK = 3_000_000
 _CHECK_EVERY = 500  # steps between two looks at the limits
 
