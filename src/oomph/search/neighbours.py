@@ -112,7 +112,8 @@ def why_not(solver: Solver, spaces: Spaces, shown: Sequence[Point]) -> list[Refu
             continue
         space = spaces.space(min(spaces.want.context, spaces.longest), spaces.want.users)
         arms = [a for a in spaces.arms if a.model == name]
-        if any(solver.possible(arm, space) for arm in arms):
+        frugal_first = solver.open_arms(replace(space, arms=tuple(reversed(arms))))
+        if any(solver.possible(arm, space) for arm in frugal_first):
             out.append(Refused(name, "fits, but another checkpoint is at least as good in everything"))
         elif arms:
             arm = min(arms, key=lambda a: (-a.layout.gpus, a.changes))

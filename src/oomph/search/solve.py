@@ -21,6 +21,7 @@ from oomph.search import score
 from oomph.search.outcome import Outcome, guess_share, judge, same_budget, share_of
 from oomph.search.request import Arm, Space, knobs_of
 
+_GUESSES = 6  # of the longest context, before it is bisected
 Planner = Callable[[Deployment, Model | None], Plan]
 Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 
@@ -142,10 +143,13 @@ class Solver:
         return grid[low] if low >= 0 else 0.0
 
     def fits(self, arm: Arm, context: int, users: int, space: Space) -> bool:
+        return self._near(arm, context, users, space) is not None
+
+    def _near(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
         """Where a utilisation that served another context or other users is enough, no higher one is looked for."""
-        near = self._last.get(arm)
-        enough = near is not None and self._with(near, arm, context, users) is not None
-        return enough or self._at(arm, context, users, space) is not None
+        last = self._last.get(arm)
+        enough = self._with(last, arm, context, users) if last is not None else None
+        return enough or self._at(arm, context, users, space)
 
     def _with(self, utilisation: float, arm: Arm, context: int, users: int) -> tuple[float, Outcome] | None:
         outcome = self.outcome(arm, context, users, utilisation)
@@ -188,16 +192,19 @@ class Solver:
         return levels[low]
 
     def longest(self, arm: Arm, users: int, space: Space, grid: Sequence[int]) -> int:
-        first = self._at(arm, space.contexts[0], users, space)
-        tokens = space.contexts[0] * first[1].concurrency / users if first is not None else 0
-        guess = max(0, bisect_right(grid, tokens) - 1)
-        low, high = -1, len(grid)
-        for middle in (guess, guess + 1):
-            if low < middle < high:
-                low, high = (middle, high) if self.fits(arm, grid[middle], users, space) else (low, middle)
+        """A token more takes as much of the cache as the one before it: two contexts tell where the users fill it."""
+        low, high, tries, context = -1, len(grid), 0, space.contexts[0]
+        at, before, part = self._at(arm, context, users, space), (0, 0.0), (0, 0.0)
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.fits(arm, grid[middle], users, space) else (low, middle)
+            if at is not None:
+                before, part = part, (context, 1 / at[1].concurrency)
+            slope = (part[1] - before[1]) / max(1, part[0] - before[0])
+            tokens = part[0] + (1 / users - part[1]) / slope if slope > 0 else grid[-1]
+            guess = bisect_right(grid, tokens) - 1 if tries < _GUESSES else (low + high) // 2
+            middle = min(max(guess, low + 1), high - 1)
+            tries, context = tries + 1, grid[middle]
+            at = self._near(arm, context, users, space)
+            low, high = (middle, high) if at is not None else (low, middle)
         return grid[low] if low >= 0 else 0
 
     def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
