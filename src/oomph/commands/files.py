@@ -47,6 +47,21 @@ def read(path: str) -> str:
     return data.decode("utf-8-sig", "replace")
 
 
+def read_settings(path: str, what: str) -> str:
+    """The text of a file that a command names; `what`: as it is called in a refusal."""
+    try:
+        if not boundary.is_file(path):
+            boundary.require(path)
+            raise CommandError(f"the {what} {short(path)} is not there")
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"the {what} {short(path)} cannot be read: {error}") from None
+    if len(text) > _LIMIT:
+        raise CommandError(f"the {what} {short(path)} is over {_LIMIT} bytes")
+    return text
+
+
 def variables(path: str) -> dict[str, str]:
     """The K=V lines of an .env file; {} where there is none."""
     try:

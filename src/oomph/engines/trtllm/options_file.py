@@ -9,29 +9,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oomph import boundary
 from oomph.commands.call import short
+from oomph.commands.files import read_settings
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flags import ALIASES, BY_FIELD, GROUPS, LISTS, SWITCHES, WHOLE_NUMBERS, WORDS
 from oomph.late import late_pattern
 
 GRAPHS, OFF = "cuda_graph_config", "null"
-_LIMIT = 1 << 20
 _LARGEST = 1 << 62
 
 
 def read_file(path: str) -> dict[str, Any]:
-    try:
-        if not boundary.is_file(path):
-            boundary.require(path)
-            raise CommandError(f"the options file {short(path)} is not there")
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"the options file {short(path)} cannot be read: {error}") from None
-    if len(text) > _LIMIT:
-        raise CommandError(f"the options file {short(path)} is over {_LIMIT} bytes")
-    return read_text(text, path)
+    return read_text(read_settings(path, "options file"), path)
 
 
 _TRITON = late_pattern(

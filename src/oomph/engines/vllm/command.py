@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph import boundary
 from oomph.commands.call import Call, memory_variables, program, short, shown
 from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
@@ -26,7 +25,6 @@ SERVERS = (
     "vllm.entrypoints.api_server",
 )
 OTHERS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch", "snapshot")
-_CONFIG_LIMIT = 1 << 20
 _OLDER = "the last with all flags"  # where a release that nobody named is from
 
 
@@ -199,19 +197,10 @@ def _config(words: list[str], options: Options) -> tuple[list[str], list[str], l
 def _read_config(path: str) -> dict[Any, Any]:
     if not path.endswith((".yaml", ".yml")):
         raise CommandError(f"Config file must be of a yaml/yml type. {shown(path.split('.')[-1])} supplied")
-    try:
-        if not boundary.is_file(path):
-            boundary.require(path)
-            raise CommandError(f"the config file {short(path)} is not there")
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_CONFIG_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"the config file {short(path)} cannot be read: {error}") from None
-    if len(text) > _CONFIG_LIMIT:
-        raise CommandError(f"the config file {short(path)} is over {_CONFIG_LIMIT} bytes")
+    from oomph.commands.files import read_settings
     from oomph.commands.yaml_text import load
 
-    documents = load(text, path)
+    documents = load(read_settings(path, "config file"), path)
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise CommandError(f"the config file {short(path)} is not one YAML mapping of flags")
     return documents[0]

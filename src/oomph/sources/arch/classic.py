@@ -4,6 +4,8 @@ vLLM: models/gpt2.py, opt.py, gpt_j.py, gpt_neox.py, falcon.py, bloom.py, chatgl
 built on every stage.
 """
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from oomph.ir import Attention, Block, Layer, Module, Param, Vocab
@@ -125,17 +127,7 @@ _CHATGLM = Style(
 def build(builder: Builder) -> Skeleton:
     if not builder.text.dtype(builder.config.dtype()):
         builder.dtype = "F32"  # these configs are older than torch_dtype
-    if builder.architecture == "GPTNeoXForCausalLM":
-        return _neox(builder)
-    if builder.architecture.startswith("ChatGLM"):
-        return _chatglm(builder)
-    if builder.architecture == "BloomForCausalLM":
-        return _bloom(builder)
-    if builder.architecture == "GPTJForCausalLM":
-        return _gptj(builder)
-    if builder.architecture.startswith("GPT2"):
-        return _gpt2(builder)
-    return Skeleton(*opt(builder)) if builder.architecture == "OPTForCausalLM" else _falcon(builder)
+    return _BUILDERS[builder.architecture](builder)
 
 
 def _neox(builder: Builder) -> Skeleton:
@@ -247,8 +239,10 @@ def _opt_root(builder: Builder, hidden: int, prefix: str) -> Block:
             _everywhere(builder, f"{at}.project_in.weight", hidden, width),
         ]
     if text.flag("do_layer_norm_before", default=True) and not text.flag("_remove_final_layer_norm"):
-        for part in ("weight", "bias"):
-            modules.append(Param(f"{at}.final_layer_norm.{part}", (hidden,), builder.dtype, "norm", everywhere=True))
+        final = f"{at}.final_layer_norm"
+        modules += [
+            Param(f"{final}.{p}", (hidden,), builder.dtype, "norm", everywhere=True) for p in ("weight", "bias")
+        ]
     tied = text.flag("tie_word_embeddings", default=True)
     name = f"{prefix}lm_head"
     stored = builder.stores(f"{name}.weight", not tied)
@@ -301,3 +295,17 @@ def _gpt2_layer(site: Site, attention: Attention, inner: int, positions: int) ->
         site.row("mlp.c_proj", hidden, inner, "mlp", bias=True),
     ]
     return site.layer([attention], modules)
+
+
+_BUILDERS: dict[str, Callable[[Builder], Skeleton]] = {
+    "BloomForCausalLM": _bloom,
+    "ChatGLMForConditionalGeneration": _chatglm,
+    "ChatGLMModel": _chatglm,
+    "FalconForCausalLM": _falcon,
+    "GPT2ForSequenceClassification": _gpt2,
+    "GPT2LMHeadModel": _gpt2,
+    "GPTJForCausalLM": _gptj,
+    "GPTNeoXForCausalLM": _neox,
+    "OPTForCausalLM": lambda builder: Skeleton(*opt(builder)),
+    "RWForCausalLM": _falcon,
+}

@@ -76,15 +76,13 @@ def attention_modules(builder: Builder, site: Site, style: Style, heads: int, kv
         qkv = packed(site, f"{n.attn}.{n.packed_qkv}", sizes, hidden, bias)
     else:
         qkv = site.qkv(hidden, heads, kv, head_dim, at=n.attn, bias=bias, names=n.qkv)
-    modules: list[Module] = [
+    is_normed = style.qk_norm and (not style.qk_norm_flag or text.flag(style.qk_norm_flag))
+    normed = ((n.q_norm, heads), (n.k_norm, kv)) if is_normed else ()
+    return [
         qkv,
         site.row(f"{n.attn}.{n.out}", hidden, heads * head_dim, "attention", bias=o_bias),
+        *(_qk_norm(builder, style.qk_norm, f"{n.attn}.{name}.weight", count, head_dim) for name, count in normed),
     ]
-    on = style.qk_norm and (not style.qk_norm_flag or text.flag(style.qk_norm_flag))
-    if on:
-        for name, count in ((n.q_norm, heads), (n.k_norm, kv)):
-            modules.append(_qk_norm(builder, style.qk_norm, f"{n.attn}.{name}.weight", count, head_dim))
-    return modules
 
 
 def _qk_norm(builder: Builder, kind: str, name: str, heads: int, head_dim: int) -> Param:
@@ -206,10 +204,11 @@ def decoder_layers(
     are_alike = mlp is None and after is None  # but for their windows and their quantisation
 
     def modules_of(site: Site, index: int) -> list[Module]:
-        modules = attention_modules(builder, site, style, heads, kv, head_dim)
-        modules += make_mlp(site, index)
-        for name in style.norms:
-            modules += norm(site, name, hidden, style.norm_bias)
+        modules = [
+            *attention_modules(builder, site, style, heads, kv, head_dim),
+            *make_mlp(site, index),
+            *(part for name in style.norms for part in norm(site, name, hidden, style.norm_bias)),
+        ]
         return modules + after(modules) if after is not None else modules
 
     layers = []

@@ -60,19 +60,18 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     site = builder.site("vision_model")
     first = patch_embeddings(builder, hidden, patch, positions)
     at = "encoder.layers.0"
-    plain = vision.text("norm_type") == "rms_norm"
-    bias = vision.flag("qkv_bias")
-    layer: list[Module] = [site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=bias)]
-    if vision.flag("qk_normalization"):
-        layer += [site.tensor(f"{at}.attn.{n}_norm.weight", hidden) for n in "qk"]
-    layer += [
+    norms = 1 if vision.text("norm_type") == "rms_norm" else 2
+    layer: list[Module] = [
+        site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=vision.flag("qkv_bias")),
+        *(site.tensor(f"{at}.attn.{n}_norm.weight", hidden) for n in ("qk" if vision.flag("qk_normalization") else "")),
         site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
         site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
+        *layer_norm(site, f"{at}.norm1", hidden)[:norms],
+        *layer_norm(site, f"{at}.norm2", hidden)[:norms],
+        site.tensor(f"{at}.ls1", hidden),
+        site.tensor(f"{at}.ls2", hidden),
     ]
-    for name in (f"{at}.norm1", f"{at}.norm2"):
-        layer += layer_norm(site, name, hidden)[:1] if plain else layer_norm(site, name, hidden)
-    layer += [site.tensor(f"{at}.{name}", hidden) for name in ("ls1", "ls2")]
     return site.tower(
         "vision_model", "vision", [(1, first), (count, layer)], count, hidden, inner, heads, alone="attention"
     )
@@ -146,17 +145,16 @@ def _hf_vision(builder: Builder, prefix: str, vision: Config) -> Tower:
         site.replicated(f"{at}.attention.{letter}_proj", hidden, hidden, "multimodal", bias=bias, quantised=False)
         for letter in "qkv"
     ]
-    if vision.flag("use_qk_norm"):
-        layer += [site.tensor(f"{at}.attention.{q}_norm.weight", hidden) for q in "qk"]
     layer += [
+        *(site.tensor(f"{at}.attention.{q}_norm.weight", hidden) for q in ("qk" if vision.flag("use_qk_norm") else "")),
         site.replicated(f"{at}.attention.projection_layer", hidden, hidden, "multimodal", bias=True, quantised=False),
         # interns1_vit.py:397 (0.21.0) does not hand the quantisation config on
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True, quantised=False),
         site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True, quantised=False),
         *(site.tensor(f"{at}.lambda_{n}", hidden) for n in (1, 2)),
+        *layer_norm(site, f"{at}.layernorm_before", hidden)[: 1 if rms else 2],
+        *layer_norm(site, f"{at}.layernorm_after", hidden)[: 1 if rms else 2],
     ]
-    for name in ("layernorm_before", "layernorm_after"):
-        layer += layer_norm(site, f"{at}.{name}", hidden)[: 1 if rms else 2]
     last = [] if vision.flag("use_mean_pooling", default=True) else layer_norm(site, "layernorm", hidden)
     return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
 
@@ -169,4 +167,4 @@ def _hf_projector(builder: Builder, prefix: str, vision: Config, ratio: float) -
         site.replicated("linear_1", hidden, wide, "multimodal", bias=True, quantised=False),
         site.replicated("linear_2", hidden, hidden, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
+    return site.tower("multi_modal_projector", "vision", [(1, modules)])

@@ -57,18 +57,19 @@ def _layer(site: Site, delta: bool) -> Layer:
         mixer, modules = _delta(site, text.sub("linear_attn_config"), hidden)
     else:
         mixer, modules = _latent(site, text)
-    if site.index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts"):
-        modules += _moe(site, text)
-    else:
-        modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
-    modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
-    if text.integer("attn_res_block_size", default=0, low=0):
-        for name in ("self_attention_res", "mlp_res"):
-            modules += [
-                site.norm(f"{name}_norm", hidden),
-                Param(f"{name}_proj.weight", (1, hidden), site.b.dtype, "other"),
-            ]
+    sparse = site.index >= text.integer("first_k_dense_replace", default=0, low=0) and text.has("num_experts")
+    residuals = ("self_attention_res", "mlp_res") if text.integer("attn_res_block_size", default=0, low=0) else ()
+    modules += [
+        *(_moe(site, text) if sparse else site.gated_mlp(hidden, text.integer("intermediate_size"))),
+        site.norm("input_layernorm", hidden),
+        site.norm("post_attention_layernorm", hidden),
+        *(module for name in residuals for module in _residual(site, name, hidden)),
+    ]
     return site.layer([mixer], modules)
+
+
+def _residual(site: Site, name: str, hidden: int) -> list[Module]:
+    return [site.norm(f"{name}_norm", hidden), Param(f"{name}_proj.weight", (1, hidden), site.b.dtype, "other")]
 
 
 def _delta(site: Site, config: Config, hidden: int) -> tuple[State, list[Module]]:

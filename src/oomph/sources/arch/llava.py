@@ -133,15 +133,12 @@ def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
     vision, hidden = config.integer("hidden_size"), builder.text.integer("hidden_size")
     bias = builder.config.flag("multimodal_projector_bias", default=True)
     site = builder.site(prefix)
-    modules: list[Module] = [
-        site.column("linear_1", hidden, vision, "multimodal", bias=bias),
-        site.row("linear_2", hidden, hidden, "multimodal", bias=bias),
+    plain = builder.architecture in _PLAIN_PROJECTORS
+    first, second = (site.replicated, site.replicated) if plain else (site.column, site.row)
+    modules = [
+        first("linear_1", hidden, vision, "multimodal", bias=bias, quantised=not plain),
+        second("linear_2", hidden, hidden, "multimodal", bias=bias, quantised=not plain),
     ]
-    if builder.architecture in _PLAIN_PROJECTORS:
-        modules = [
-            site.replicated("linear_1", hidden, vision, "multimodal", bias=bias, quantised=False),
-            site.replicated("linear_2", hidden, hidden, "multimodal", bias=bias, quantised=False),
-        ]
     return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
 
 
@@ -265,12 +262,9 @@ def _aria_projector(builder: Builder, vision: Config, queries: int) -> Tower:
     site = builder.site("multi_modal_projector")
     wide, hidden = vision.integer("hidden_size"), builder.text.integer("hidden_size")
     at = "cross_attn"
-    modules: list[Module] = [site.tensor("query", queries, wide)]
-    modules.extend(
-        site.replicated(f"{at}.{name}", wide, wide, "multimodal", quantised=False)
-        for name in ("q_proj", "k_proj", "v_proj")
-    )
-    modules += [
+    modules: list[Module] = [
+        site.tensor("query", queries, wide),
+        *(site.replicated(f"{at}.{letter}_proj", wide, wide, "multimodal", quantised=False) for letter in "qkv"),
         site.tensor(f"{at}.multihead_attn.in_proj_weight", 3 * wide, wide),
         site.tensor(f"{at}.multihead_attn.in_proj_bias", 3 * wide),
         site.replicated(f"{at}.multihead_attn.out_proj", wide, wide, "multimodal", bias=True, quantised=False),

@@ -21,22 +21,17 @@ def build(builder: Builder) -> Skeleton:
     # minimax_m2.py:206 (0.21.0): `rotary_dim` of each head is rotated
     text.fill(partial_rotary_factor=text.integer("rotary_dim", default=head_dim) / head_dim)
     attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
+    normed = [("q", heads * head_dim), ("k", kv * head_dim)] if text.flag("use_qk_norm", default=True) else []
+    corrected = text.flag("use_routing_bias", default=True)
     layers = []
     for site in builder.sites("model.layers"):
         gate = site.replicated("block_sparse_moe.gate", count, hidden, "router", quantised=False)
         modules: list[Module] = [
             site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
             site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
-        ]
-        if text.flag("use_qk_norm", default=True):
             # mamba/linear_attn.py MiniMaxText01RMSNormTP: the weight is divided by the ranks
-            modules += [
-                Param("self_attn.q_norm.weight", (heads * head_dim,), builder.dtype, "norm", shard_dim=0),
-                Param("self_attn.k_norm.weight", (kv * head_dim,), builder.dtype, "norm", shard_dim=0),
-            ]
-        if text.flag("use_routing_bias", default=True):
-            modules.append(score_correction("block_sparse_moe.e_score_correction_bias", count))
-        modules += [
+            *(Param(f"self_attn.{n}_norm.weight", (wide,), builder.dtype, "norm", shard_dim=0) for n, wide in normed),
+            *([score_correction("block_sparse_moe.e_score_correction_bias", count)] if corrected else []),
             site.experts(
                 count,
                 hidden,

@@ -121,11 +121,6 @@ def routed_mlp(site: Site, text: Config, *, correction: bool = True, gate_dtype:
     count = text.integer("n_routed_experts", "num_experts", "num_local_experts")
     shared = text.integer("n_shared_experts", "num_shared_experts", default=0, low=0)
     gate = site.replicated("mlp.gate", count, hidden, "router", quantised=False)
-    modules: list[Module] = [replace(gate, created_dtype=gate_dtype) if gate_dtype else gate]
-    if correction:
-        modules.append(score_correction("mlp.gate.e_score_correction_bias", count))
-    if shared:
-        modules += site.gated_mlp(hidden, inter * shared, at="mlp.shared_experts", role="shared_experts")
     top_k = text.integer("num_experts_per_tok", "num_experts_per_token")
     routing = Routing(
         "sigmoid"
@@ -135,7 +130,12 @@ def routed_mlp(site: Site, text: Config, *, correction: bool = True, gate_dtype:
         text.integer("n_group", default=1, low=0),
         biased=correction,
     )
-    return [*modules, site.experts(count, hidden, inter, top_k, at="mlp.experts", routing=routing)]
+    return [
+        replace(gate, created_dtype=gate_dtype) if gate_dtype else gate,
+        *([score_correction("mlp.gate.e_score_correction_bias", count)] if correction else []),
+        *(site.gated_mlp(hidden, inter * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+        site.experts(count, hidden, inter, top_k, at="mlp.experts", routing=routing),
+    ]
 
 
 def score_correction(name: str, count: int) -> Param:

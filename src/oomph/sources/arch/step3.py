@@ -302,13 +302,11 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         site.column(f"{at}.mlp.c_fc", inner, width, "multimodal", bias=True),
         site.row(f"{at}.mlp.c_proj", width, inner, "multimodal", bias=True),
     ]  # fmt: skip
-    last: list[Module] = []
-    for n, name in ((1, "vit_downsampler1"), (2, "vit_downsampler2")):
-        last += [
-            site.tensor(f"{name}.weight", 2 * n * width, n * width, 3, 3),
-            site.tensor(f"{name}.bias", 2 * n * width),
-        ]
-    last.append(site.tensor("positional_embedding", side * side, width))
+    last = [
+        *site.convolution("vit_downsampler1", 2 * width, width, 3, 3),
+        *site.convolution("vit_downsampler2", 4 * width, 2 * width, 3, 3),
+        site.tensor("positional_embedding", side * side, width),
+    ]
     return site.tower("vision_model", "vision", [(1, first), (count, layer), (1, last)], count, width, inner, heads)
 
 
