@@ -59,9 +59,10 @@ def deployments(folder: Path, count: int = 2000) -> float:
     """Seconds of CPU for the exact part of one plan: settings, weights on a rank, the KV cache."""
     from msgspec.structs import replace
 
+    from oomph.engines.ranks import Rank
     from oomph.engines.vllm.kv import kv
     from oomph.engines.vllm.loaded import weights_terms
-    from oomph.engines.vllm.run import Rank, Run
+    from oomph.engines.vllm.run import Run
     from oomph.plan import load, parse, with_gpus
 
     model = load(str(folder))

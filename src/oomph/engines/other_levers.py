@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from oomph.facts.gpus import find as find_card
-from oomph.ir import Change, Lever, Model, Plan
+from oomph.ir import Change, Lever, Model, Plan, StageName
 from oomph.units import gib
+
+NotRead = dict[StageName, str]  # why a setting is not read at a stage
+Setting = tuple[Any, str]  # a value, what it costs
 
 _MOST_CHECKPOINTS = 5
 _MOST_GPUS = 32

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from oomph.engines.ranks import Rank
 from oomph.engines.vllm.load_player import Point
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.run import Run
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model

@@ -14,6 +14,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.other_levers import (
+    NotRead,
+    Setting,
     checkpoint_levers,
     idle_cards_lever,
     larger_cards_lever,
@@ -23,11 +25,8 @@ from oomph.engines.other_levers import (
 )
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
-from oomph.ir import Change, Lever, Model, Plan, StageName, State
+from oomph.ir import Change, Lever, Model, Plan, State
 from oomph.ir.advice import Kind
-
-NotRead = dict[StageName, str]
-Setting = tuple[Any, str]  # a flag's value, what it costs
 
 _LENGTHS = (262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048)
 _SHARES = (0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95)

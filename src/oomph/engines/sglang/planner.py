@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank, ranks_on
 from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
 from oomph.engines.sglang.drafts import drafter_row
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
@@ -12,7 +13,7 @@ from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
 from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_fraction
 from oomph.engines.sglang.settings import ModelShape, Settings, is_window
-from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Rank, Terms, rank_terms
+from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.facts.sglang.facts import Facts, at as facts_at
@@ -32,7 +33,7 @@ def plan_sglang(model: Model, deployment: Deployment, draft: Model | None = None
     if refusal:
         resolved = settings.summary() | {"max_num_seqs": settings.max_running_requests or 0}
         return Plan(deployment, model.name, Verdict(False, "other", 0, refusal), resolved=resolved, warnings=notes)
-    ranks = _ranks(settings, deployment)
+    ranks = ranks_on(deployment.gpus, settings.tp_size, settings.pp_size, settings.dp_size)
     terms = [rank_terms(model, shape, settings, facts, deployment, rank, draft) for rank in _distinct(ranks)]
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
@@ -98,15 +99,6 @@ def _workspace(settings: Settings, buffers: Buffers, beside: dict[str, int]) -> 
     return Term(
         "non_torch", total, total - round(0.3 * fixed), total + round(0.3 * fixed) + total // 50, "formula", parts, why
     )
-
-
-def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
-    tp, gpus = settings.tp_size, deployment.gpus
-    count = tp * settings.pp_size
-    starts = range(0, min(len(gpus), count * settings.dp_size) - count + 1, count)
-    replicas = [gpus[at : at + count] for at in starts] or [gpus]
-    cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
-    return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(count)]
 
 
 def _distinct(ranks: Sequence[Rank]) -> list[Rank]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank
 from oomph.engines.sglang.drafts import drafter_bytes
 from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.sglang.weights import RankPlace, RankWeights, rank_weights
@@ -19,13 +20,6 @@ from oomph.ir.gate import quadrature
 from oomph.units import GIB
 
 DEFAULT_MULTIPROCESSORS = 132  # an H100's, where a card's multiprocessors are not known
-
-
-class Rank(Struct, frozen=True):
-    index: int
-    tp_rank: int
-    pp_rank: int
-    device: Device
 
 
 class Terms(Struct, frozen=True):

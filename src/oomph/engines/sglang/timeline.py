@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from oomph.engines.ranks import Rank
 from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.safe_fraction import EAGER_DECODING, Decoding
 from oomph.engines.sglang.settings import Settings
-from oomph.engines.sglang.terms import Rank, Terms
+from oomph.engines.sglang.terms import Terms
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread

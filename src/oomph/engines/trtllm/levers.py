@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from oomph.engines.other_levers import checkpoint_levers, idle_cards_lever, larger_cards_lever, more_cards_lever
+from oomph.engines.other_levers import (
+    NotRead,
+    Setting,
+    checkpoint_levers,
+    idle_cards_lever,
+    larger_cards_lever,
+    more_cards_lever,
+)
 from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
-from oomph.ir import Attention, Change, Lever, Model, Plan, StageName
+from oomph.ir import Attention, Change, Lever, Model, Plan
 from oomph.ir.advice import Kind
 from oomph.tables import all_that_hold
 from oomph.units import gib
-
-NotRead = dict[StageName, str]
-Setting = tuple[Any, str]  # a field's value, what it costs
 
 FRACTION = "kv_cache_config.free_gpu_memory_fraction"
 _BATCHES = (512, 256, 128, 64, 32, 16, 8, 4, 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank, ranks_on
 from oomph.engines.trtllm.notes import assumptions, warnings
 from oomph.engines.trtllm.pool import (
     Cells,
@@ -19,7 +20,7 @@ from oomph.engines.trtllm.pool import (
 )
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.trtllm.terms import Rank, rank_terms
+from oomph.engines.trtllm.terms import rank_terms
 from oomph.engines.trtllm.timeline import RankState, components, request_bytes, stages, verdict_of
 from oomph.facts.trtllm.facts import Facts, at as facts_at
 from oomph.facts.trtllm.memory import TORCH_SPARED
@@ -56,7 +57,7 @@ def rank_states(
     model: Model, deployment: Deployment, settings: Settings, facts: Facts, draft: Model | None = None
 ) -> list[RankState]:
     """Every rank's memory; the pools agree on the smallest number of blocks (an MPI allreduce with MIN)."""
-    ranks = _ranks(settings, deployment)
+    ranks = ranks_on(deployment.gpus, settings.tp_size, settings.pp_size)
     known: dict[tuple[Any, ...], RankState] = {}
     for rank in ranks:
         key = (rank.pp_rank, rank.device)
@@ -76,12 +77,6 @@ def _cut(state: RankState, blocks: dict[int, int]) -> Pool:
     per_token = state.cells.windows
     total = sum(count * size * per_token.get(window, state.cells.pool) for window, count in blocks.items())
     return replace(state.pool, blocks=blocks, pool_bytes=total)
-
-
-def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
-    tp, gpus = settings.tp_size, deployment.gpus
-    count = tp * settings.pp_size
-    return [Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(count)]
 
 
 def _state(

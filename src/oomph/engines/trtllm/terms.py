@@ -3,6 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.weights import (
     absorbed_bytes,
@@ -16,13 +17,6 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import outside, weights as facts
 from oomph.ir import Basis, Deployment, Device, Experts, Linear, Model, Term
 from oomph.units import cdiv, round_up
-
-
-class Rank(Struct, frozen=True):
-    index: int
-    tp_rank: int
-    pp_rank: int
-    device: Device
 
 
 class Terms(Struct, frozen=True):

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from oomph.engines.ranks import Rank
 from oomph.engines.trtllm.pool import Cells, Pool
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.trtllm.terms import Rank, Terms
+from oomph.engines.trtllm.terms import Terms
 from oomph.facts.trtllm.facts import Facts
 from oomph.ir import Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread

@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
 from oomph.engines.vllm.load_forms import Counted, Network
@@ -16,7 +17,7 @@ from oomph.engines.vllm.load_steps import Setting, balancing_buffers, draft_buff
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.plain_flags import Balancing
-from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Created, Placed, created

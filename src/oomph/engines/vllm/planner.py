@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank, ranks_on
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.run import Alike, Rank, Run
+from oomph.engines.vllm.run import Alike, Run
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.engines.vllm.settings import layout_of, scaled_rotary
 from oomph.engines.vllm.shard import local_experts
@@ -75,14 +76,10 @@ def captured_graphs(model: Model, deployment: Deployment) -> Term | None:
 
 
 def _ranks(run: Run) -> list[Rank]:
-    """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage, then the next
-    data-parallel replica. Replicas are alike but for their cards: the tightest one is planned."""
-    tp, pp = run.settings.tensor_parallel_size, run.settings.pipeline_parallel_size
-    gpus = run.deployment.gpus
-    starts = range(0, min(len(gpus), tp * pp * run.settings.data_parallel_size) - tp * pp + 1, tp * pp)
-    replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
-    cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
-    return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
+    sizes = run.settings
+    return ranks_on(
+        run.deployment.gpus, sizes.tensor_parallel_size, sizes.pipeline_parallel_size, sizes.data_parallel_size
+    )
 
 
 def _node_notes(run: Run) -> tuple[str, ...]:

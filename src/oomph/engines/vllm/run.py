@@ -3,7 +3,6 @@
 from functools import cached_property, lru_cache
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.live import LATENT_CONTEXT
@@ -13,16 +12,7 @@ from oomph.engines.vllm.resolve_modes import with_pooling
 from oomph.engines.vllm.resolve_transformers import with_transformers
 from oomph.engines.vllm.traits import traits_of
 from oomph.facts.vllm.facts import at
-from oomph.ir import Deployment, Device, Model
-
-
-class Rank(Struct, frozen=True):
-    """One worker process and its GPU."""
-
-    index: int
-    tp_rank: int
-    pp_rank: int
-    device: Device
+from oomph.ir import Deployment, Model
 
 
 class Alike:

@@ -1,7 +1,8 @@
 """From resolved settings to what decides the created weights."""
 
+from oomph.engines.ranks import Rank
 from oomph.engines.vllm.expert_kernel import expert_setting
-from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from oomph.engines.ranks import Rank
 from oomph.engines.vllm.activation import activation, draft_tensors
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder, encoder
@@ -14,7 +15,7 @@ from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, wei
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.resolve_graphs import compiles
-from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.serving import after_start, captured
 from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers

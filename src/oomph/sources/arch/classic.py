@@ -239,9 +239,9 @@ def _opt_root(builder: Builder, hidden: int, prefix: str) -> Block:
             _everywhere(builder, f"{at}.project_in.weight", hidden, width),
         ]
     if text.flag("do_layer_norm_before", default=True) and not text.flag("_remove_final_layer_norm"):
-        final = f"{at}.final_layer_norm"
         modules += [
-            Param(f"{final}.{p}", (hidden,), builder.dtype, "norm", everywhere=True) for p in ("weight", "bias")
+            Param(f"{at}.final_layer_norm.{part}", (hidden,), builder.dtype, "norm", everywhere=True)
+            for part in ("weight", "bias")
         ]
     tied = text.flag("tie_word_embeddings", default=True)
     name = f"{prefix}lm_head"

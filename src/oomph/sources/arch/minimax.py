@@ -30,7 +30,7 @@ def build(builder: Builder) -> Skeleton:
             site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
             site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
             # mamba/linear_attn.py MiniMaxText01RMSNormTP: the weight is divided by the ranks
-            *(Param(f"self_attn.{n}_norm.weight", (wide,), builder.dtype, "norm", shard_dim=0) for n, wide in normed),
+            *(Param(f"self_attn.{q}_norm.weight", (wide,), builder.dtype, "norm", shard_dim=0) for q, wide in normed),
             *([score_correction("block_sparse_moe.e_score_correction_bias", count)] if corrected else []),
             site.experts(
                 count,
