@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 
-from oomph.doctor import diagnose
+from oomph.doctor import diagnose, stages_llamacpp
 from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.failing_stage import AT_RUN_TIME, failing_stage
 from oomph.doctor.ledger import account
 from oomph.doctor.prior import contradiction
+from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Candidate, Tier
 from oomph.doctor.rules import rules
 from oomph.doctor.stages import Death
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
+from oomph.sources.gpu import parse_gpus
+from oomph.units import GIB
 
 BODY = {"body": "it fails", "user": {"login": "one"}, "created_at": "2026-03-01"}
 COMMENT = {"body": "try this", "author": "two", "createdAt": "2026-03-02"}
@@ -206,3 +209,33 @@ def test_resident_memory_grows_over_three_readings_by_a_third(sizes: tuple[int, 
     readings = tuple(Observation(line, "rss", {"rss": size}) for line, size in enumerate(sizes, 1))
     case = build([Line(one.line, "rss") for one in readings], readings)
     assert (rule.match(case) is not None) is grows
+
+
+@pytest.mark.parametrize(("there", "needed", "taken"), [(1, 4, 4), (4, 4, 4), (5, 4, 5), (1, 64, 64), (1, 65, 1)])
+def test_a_command_has_as_many_cards_as_it_needs(there: int, needed: int, taken: int) -> None:
+    assert len(_as_many(parse_gpus("RTX 4090") * there, needed)) == taken
+
+
+def test_a_kill_names_what_the_process_held() -> None:
+    rule = next(rule for rule in rules() if rule.id == "H03")
+    for values, words in (
+        ({"anon": GIB}, "0.00 GiB of shared"),
+        ({"anon": GIB, "shmem": 2 * GIB}, "2.00 GiB of shared"),
+    ):
+        killed = Observation(1, "host_kill", values, text="Out of memory: Killed process 1")
+        told = rule.match(build([Line(1, killed.text)], (killed,)))
+        assert told is not None and "1.00 GiB of anonymous" in told.text and words in told.text
+
+
+def test_what_was_consumed_holds_the_weights_and_the_context() -> None:
+    apart = (Observation(1, "weights", {"weights": 5}), Observation(2, "available_kv", {"available": 7}))
+    together = (*apart, Observation(3, "ledger", {"consumed": 9}))
+    dead = Death(None, None, "the log ends here")
+    assert [entry.term for entry in account(apart, dead, 0.9).entries] == ["weights", "kv"]
+    assert sorted(entry.term for entry in account(together, dead, 0.9).entries) == ["consumed", "kv"]
+
+
+@pytest.mark.parametrize(("before", "is_harmless"), [(1, True), (2, False)])
+def test_pinned_memory_at_the_very_start_of_a_log(before: int, is_harmless: bool) -> None:
+    lines = (Observation(1, "lc_pinned", {}), Observation(1 + before, "lc_malloc", {}))
+    assert stages_llamacpp.harmless(lines, 1) is is_harmless

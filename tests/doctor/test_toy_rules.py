@@ -17,7 +17,7 @@ from toy_cases import FIGURES, STORED, case, explained, values_by_kind
 from oomph.doctor.rule import Rule
 from oomph.doctor.rules import rules
 
-CASES = 200  # for each rule
+CASES = 300  # for each rule
 EXPLAINED = 12  # whole explanations for each rule
 
 

@@ -12,18 +12,22 @@ from msgspec.structs import replace
 from oomph.engines.llamacpp.cache import state_bytes
 from oomph.engines.registry import engine_named
 from oomph.engines.sglang import controls as sglang_controls
-from oomph.engines.vllm import controls as vllm_controls, terms
+from oomph.engines.sglang.command import parse as parse_sglang
+from oomph.engines.trtllm import resolve as trtllm
+from oomph.engines.vllm import controls as vllm_controls, shard, terms, values
 from oomph.engines.vllm.allocator import ROUND, Allocator
 from oomph.engines.vllm.arguments import _spelled
 from oomph.engines.vllm.expert_kernel import expert_setting, routing_method, scheme_family
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_build import verify_config
-from oomph.errors import UnknownCache
+from oomph.errors import CannotPlan, CommandError, UnknownCache
+from oomph.facts.sglang.flags import options_of as sglang_options
+from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.vllm.expert_kernels import DEEPGEMM, MARLIN, MXFP4_CUTLASS, MXFP4_TRTLLM
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.model import Routing, Scheme, State
+from oomph.ir.model import Linear, Part, Routing, Scheme, State
 from oomph.plan import load
 from oomph.units import MIB
 
@@ -190,3 +194,152 @@ def test_the_steps_of_a_control_double() -> None:
     controls = [control for module in (vllm_controls, sglang_controls, *modules) for control in module.CONTROLS]
     for steps in (vllm_controls.BATCHES, sglang_controls.BATCHES, *(one.steps for one in controls if one.steps)):
         assert list(steps) == [steps[0] << number for number in range(len(steps))] and steps[0] in (1, 64, 512)
+
+
+# --- ranks and stages of vLLM ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "pp", "partition", "stages"),
+    [
+        (8, 2, (), [4, 4]), (9, 2, (), [5, 4]), (10, 4, (), [2, 3, 3, 2]), (11, 4, (), [3, 3, 3, 2]), (5, 1, (), [5]),
+        (8, 2, (3, 5), [3, 5]), (8, 2, (3, 4), None), (8, 2, (2, 3, 3), None), (8, 3, (4, 4), None),
+    ],
+)  # fmt: skip
+def test_how_layers_are_divided_among_stages(
+    count: int, pp: int, partition: tuple[int, ...], stages: list[int] | None
+) -> None:
+    if stages is None:
+        with pytest.raises(CannotPlan, match="VLLM_PP_LAYER_PARTITION"):
+            shard.stage_layers(count, shard.Layout(pp=pp, partition=partition))
+        return
+    parts = [shard.stage_layers(count, shard.Layout(pp=pp, pp_rank=rank, partition=partition)) for rank in range(pp)]
+    assert [len(part) for part in parts] == stages and [n for part in parts for n in part] == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("heads", "alone", "habits", "parts"),
+    [
+        (4, "", (), (2, 2)), (3, "", (), (0, 0)), (3, "attention", (), (1, 2)), (3, "all", (), (0, 0)),
+        (3, "all", ("encoders alone where heads do not divide",), (1, 1)),
+        (3, "", ("encoders alone where heads do not divide",), (0, 0)), (4, "attention", (), (2, 2)),
+    ],
+)  # fmt: skip
+def test_ranks_that_share_an_encoder(heads: int, alone: str, habits: tuple[str, ...], parts: tuple[int, int]) -> None:
+    split = Linear("attn.qkv", (Part("qkv", 8),), 8, "column", "multimodal", "BF16")
+    for modules, expected in (((split,), parts), ((replace(split, shard="replicated"),), (2, 2)), ((), (2, 2))):
+        tower: Any = SimpleNamespace(num_heads=heads, alone=alone, blocks=[(1, SimpleNamespace(modules=modules))])
+        assert shard.tower_parts(tower, 2, frozenset(habits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("whole", "tp", "parallel", "share"),
+    [
+        (128, 1, False, 128),
+        (128, 2, False, 64),
+        (128, 4, False, 48),
+        (192, 4, False, 48),
+        (100, 2, False, 50),
+        (128, 4, True, 128),
+    ],
+)
+def test_the_share_of_an_expert(whole: int, tp: int, parallel: bool, share: int) -> None:
+    """This class gives every rank 48 features at the least."""
+    experts: Any = SimpleNamespace(intermediate=whole, least_share=("a habit", 48))
+    layout = shard.Layout(tp=tp, expert_parallel=parallel)
+    assert shard.experts_share(experts, layout, frozenset({"a habit"})) == share
+    assert shard.experts_share(experts, layout, frozenset()) == (whole if parallel else whole // tp)
+
+
+# --- values of flags -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1k", 1000), ("1K", 1024), ("25.6k", 25600), ("2M", 2 << 20), ("2m", 2_000_000), ("1.5K", None), ("x", None),
+        ("7", 7), ("1g", 10**9), ("1G", 1 << 30), (f"{values._MOST - 1}", values._MOST - 1), (f"{values._MOST}", None),
+        (f"-{values._MOST}", None), ("1" * 19 + "k", None), ("0." + "0" * 16 + "1k", 0), ("0." + "0" * 17 + "1k", None),
+    ],
+)  # fmt: skip
+def test_numbers_as_people_write_them(text: str, number: int | None) -> None:
+    if number is None:
+        with pytest.raises(values.Refused):
+            values.human_int(text)
+    else:
+        assert values.human_int(text) == number
+
+
+def test_json_is_bounded_in_length_and_depth() -> None:
+    options = options_of("0.21.0")
+    for more, is_refused in ((0, False), (1, True)):
+        nested = "[" * (values._DEEPEST + more) + "]" * (values._DEEPEST + more)
+        long = '"' + "x" * (values._LONGEST - 2 + more) + '"'
+        for text in (nested, long):
+            if is_refused:
+                with pytest.raises(values.Refused):
+                    values.json_value(text, options, human=False)
+            else:
+                values.json_value(text, options, human=False)
+    some: tuple[Any, ...] = (1, [], [1], {"a": [1]}, [[[]]])
+    assert [values.depth(value) for value in some] == [0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "notes"),
+    [
+        ("--tp-size 2", {"tp_size": 2}, 0), ("--tp-size=2", {"tp_size": 2}, 0),
+        ("--enable-tf32-matmul", {"enable_tf32_matmul": True}, 0),
+        ("--no-enable-tf32-matmul", {"enable_tf32_matmul": False}, 0),
+        ("--cuda-graph-bs-decode 1 2 4 --tp-size 2", {"cuda_graph_bs_decode": [1, 2, 4], "tp_size": 2}, 0),
+        ("--tp-size $TP --context-length 5", {"context_length": 5}, 1),
+        ("--disable-cuda-graph", {"disable_cuda_graph": True}, 0),
+        ("--context-length -1", {"context_length": -1}, 0), ("--disable-cuda-graph=1", None, 0), ("--tp-size", None, 0),
+        ("serve", None, 0), ("--no-disable-cuda-graph", None, 0), ("--no-such-flag", None, 0),
+    ],
+)  # fmt: skip
+def test_how_sglang_reads_its_words(words: str, flags: dict[str, Any] | None, notes: int) -> None:
+    options = sglang_options("0.5.23")
+    if flags is None:
+        with pytest.raises(CommandError):
+            parse_sglang(words.split(), options)
+    else:
+        read, told = parse_sglang(words.split(), options)
+        assert read == flags and len(told) == notes
+
+
+# --- TensorRT-LLM ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "number"), [(None, 7), (0, 7), (1, 1), (-1, 7), (True, 7), ("3", 7), (5, 5)])
+def test_a_size_of_tensorrt_llm_is_above_zero(value: Any, number: int) -> None:
+    flags = {} if value is None else {"a": value}
+    assert trtllm._number(flags, "a", 7) == number
+    block = trtllm._block({"kv_cache_config.tokens_per_block": value} if flags else {}, load("Qwen/Qwen3-0.6B"), 90)
+    assert block == (value if value in (1, 5) and value is not True else 1 if value is True else 32)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((2, 1, 1), ""), ((2, 1, 2), ""), ((2, 1, 4), "moe_tp_size"), ((4, 1, 3), "moe_tp_size"),
+        ((3, 1, 1), "not divisible"),
+        ((1, 28, 1), ""), ((1, 29, 1), "exceeds the 28 layers"),
+    ],
+)  # fmt: skip
+def test_what_tensorrt_llm_refuses(sizes: tuple[int, int, int], words: str) -> None:
+    said = trtllm.refusal({}, load("Qwen/Qwen3-0.6B"), sizes, 90, trtllm_at("1.2.1"))
+    assert words in said and bool(said) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "tokens", "drafts", "captured"),
+    [
+        ([1, 2, 4], 4, 100, 0, (1, 2, 4)), ([1, 2, 4], 3, 100, 0, (1, 2, 3)), ([1, 2, 4], 2, 100, 0, (1, 2)),
+        ([2, 4], 1, 100, 0, (1,)), ([1, 2, 4], 4, 6, 1, (1, 2, 3)), ([1, 2], 4, 100, 0, (1, 2)), ([1, 2], 4, 0, 0, ()),
+    ],
+)  # fmt: skip
+def test_which_graphs_are_captured(
+    sizes: list[int], batch: int, tokens: int, drafts: int, captured: tuple[int, ...]
+) -> None:
+    assert trtllm._filtered(sizes, batch, tokens, drafts, True) == captured
