@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp import offer
 from oomph.engines.llamacpp.command import model_of, parse
 from oomph.engines.llamacpp.fit import _less_context
 from oomph.engines.llamacpp.host import _prompt_cache, _weights
@@ -20,6 +21,7 @@ from oomph.errors import CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.facts.ollama import defaults
+from oomph.ir.deployment import Deployment, Engine
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
 
@@ -241,3 +243,53 @@ def test_the_longest_context_that_keeps_the_margins(fit_ctx: int, n_ctx: int, mo
         return SimpleNamespace(devices=[SimpleNamespace(own=one.n_ctx)])
 
     assert _less_context(settings, at, [most]).n_ctx == context
+
+
+# --- compare's offers ------------------------------------------------------------------------------------------------
+
+
+def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int = 0, risk: str = "") -> Any:
+    return SimpleNamespace(
+        verdict=SimpleNamespace(outcome=outcome, risk=risk),
+        resolved={
+            "layers": 4, "offloaded": offloaded, "n_seq_max": slots,
+            "host": {"weights": 5, "parts": {"experts": experts} if experts else {}},
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("users", "fits", "most"), [(1, {1}, 1), (1, {1, 4}, 4), (2, {2, 8, 4}, 8), (8, {8}, 8), (4, {4, 1}, 4)]
+)
+def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(offer, "SLOTS", (8, 4, 2))
+    monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": words[1]}))
+
+    def planner(deployment: Any) -> Any:
+        slots = deployment.flags["slots"]
+        return _served(slots, "fits" if slots in fits else "fails")
+
+    answer = offer.best(lambda quant, slots: (quant, slots), TWO, ("Q8_0",), users, planner)  # type: ignore[arg-type, return-value]
+    assert (answer.users, answer.words) == (float(most), ("Q8_0", most))
+
+
+@pytest.mark.parametrize(
+    ("plan", "users", "why", "served"),
+    [
+        (_served(2, offloaded=3), 2, "1 of 4 layers on the CPU", 2.0),
+        (_served(1, offloaded=0), 2, "4 of 4 layers", 0.0),
+        (_served(2, experts=3), 2, "experts on the CPU", 2.0), (_served(2, "close"), 2, "too close to call", 0.0),
+        (_served(2, "at_risk", risk="a burst"), 2, "a burst", 0.0),
+        (_served(1, experts=3), 1, "experts on the CPU", 1.0),
+        (_served(3, experts=3), 1, "experts on the CPU", 1.0), (_served(1, experts=3), 2, "experts on the CPU", 0.0),
+    ],
+)  # fmt: skip
+def test_an_offer_that_does_not_hold_them_says_why(
+    plan: Any, users: int, why: str, served: float, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
+    answer = offer.best(lambda quant, slots: (quant, slots), TWO, ("Q8_0",), users, lambda deployment: plan)  # type: ignore[arg-type, return-value]
+    assert answer.why.startswith(why) and answer.users == served
+
+
+TOLD = Deployment(Engine("llamacpp", ""), "a/model", {}, ())
