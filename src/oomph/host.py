@@ -150,6 +150,4 @@ def with_ram(deployment: Deployment, ram: int = 0, *, live: bool = False) -> Dep
         total, available, source = grace, round(grace * (1 - unified.FLOOR)), "Grace's own memory"
     if limit and (not total or limit < available):
         total, available, source = limit, limit, "the container's limit"
-    if not total:
-        return deployment
-    return replace(deployment, ram_bytes=total, ram_available=available, ram_from=source)
+    return deployment if not total else replace(deployment, ram_bytes=total, ram_available=available, ram_from=source)

@@ -57,9 +57,7 @@ def _card(name: str, total: int) -> Device | None:
         return min(close, key=lambda row: abs(row.total_bytes - total)).device(total_bytes=total)
     size = _MEMORY.search(name)
     memory = total or (round(float(size[1]) * GIB) if size else 0)
-    if not memory:
-        return _smallest(alike)
-    return Device(name[:60], memory, unified=bool(_SHARED.search(name)))
+    return _smallest(alike) if not memory else Device(name[:60], memory, unified=bool(_SHARED.search(name)))
 
 
 def _smallest(alike: Sequence[GpuRow]) -> Device | None:

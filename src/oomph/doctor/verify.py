@@ -174,9 +174,7 @@ def observed_pool(case: Case, before: Any) -> int | None:
         if value is not None:
             return value
     tokens = case.value("kv_need_v0", "tokens")  # the old engine counts what is left in tokens
-    if tokens and before.kv:
-        return int(tokens // before.kv.block_size * before.kv.bytes_per_block)
-    return None
+    return int(tokens // before.kv.block_size * before.kv.bytes_per_block) if tokens and before.kv else None
 
 
 def _with_pool(deployment: Deployment, pool: int) -> Deployment:

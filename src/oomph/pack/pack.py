@@ -113,9 +113,7 @@ def in_written_order(problem: Problem, solution: Solution) -> Solution:
 def _solver(name: str) -> tuple[Solve, str]:
     if name == "cp-sat" and not exact.is_installed():
         raise CannotPlan("OR-Tools is not installed", hint="pip install 'oomph[pack]'")
-    if name != "plain" and exact.is_installed():
-        return exact.solve, "CP-SAT"
-    return plain.solve, "plain search"
+    return (exact.solve, "CP-SAT") if name != "plain" and exact.is_installed() else (plain.solve, "plain search")
 
 
 def _problem(
@@ -219,9 +217,7 @@ def _beside_neighbours(deployment: Deployment, plan: Plan, share: float) -> tupl
     used = max(card.used_bytes / card.total_bytes for card in deployment.gpus)
     raised = with_share(deployment, min(0.98, ceil(100 * (share + used)) / 100))
     again = run(replace(raised, ram_bytes=0))
-    if again.verdict.outcome == "fails":
-        return deployment, plan, share
-    return raised, again, written_share(raised)
+    return (deployment, plan, share) if again.verdict.outcome == "fails" else (raised, again, written_share(raised))
 
 
 def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> str:

@@ -160,6 +160,4 @@ def _cell(part: str, n: int, width: int, style: Style) -> str:
     text = f"{part} {n / (1 << 30):.1f}"
     if width < len(text) + 2:
         text = ""
-    if width == 1:
-        return style.paint(sign, colour)
-    return style.paint(text.center(width - 1, sign), colour) + "|"
+    return style.paint(sign, colour) if width == 1 else style.paint(text.center(width - 1, sign), colour) + "|"

@@ -131,13 +131,9 @@ def check_json(check: Check, *, where: str = "") -> dict[str, Any]:
 
 def _item_json(item: Item) -> dict[str, Any]:
     place = {"file": item.file, "name": item.name, "line": item.line, "outcome": item.outcome}
-    if item.plan is not None:
-        return {**place, **plan_json(item.plan)}
-    return {**place, "error": error_json(item.error)}
+    return {**place, **plan_json(item.plan)} if item.plan is not None else {**place, "error": error_json(item.error)}
 
 
 def error_json(error: OomphError | None) -> dict[str, str]:
     """As every command prints its errors with --json."""
-    if error is None:
-        return {}
-    return {"kind": error.kind, "message": error.message, "hint": error.hint}
+    return {} if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}

@@ -81,9 +81,7 @@ def _weight_row(name: str, size: int, whole: int, parameters: int, forms: str) -
 
 def _forms(role_row: RoleRow) -> str:
     shown = [(form, n) for form, n in role_row.stored_as.items() if n * 50 >= role_row.bytes]
-    if len(shown) == 1:
-        return shown[0][0]
-    return ", ".join(f"{form} {human(n)}" for form, n in shown[:3])
+    return shown[0][0] if len(shown) == 1 else ", ".join(f"{form} {human(n)}" for form, n in shown[:3])
 
 
 def _layers(inspection: Inspection, style: Style) -> Iterable[str]:

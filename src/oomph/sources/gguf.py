@@ -80,9 +80,7 @@ def read(source: str | os.PathLike[str] | Ranges, *, arrays: Collection[str] = (
     file: Ranges = LocalFile(source) if isinstance(source, (str, os.PathLike)) else source
     first = _read_one(file, arrays)
     count = first.metadata.get("split.count", 1)
-    if isinstance(count, int) and count > 1:
-        return _read_split(file, first, count, arrays)
-    return first
+    return _read_split(file, first, count, arrays) if isinstance(count, int) and count > 1 else first
 
 
 def _read_split(file: Ranges, first: GGUF, count: int, arrays: Collection[str]) -> GGUF:

@@ -113,9 +113,7 @@ def _gptq(config: Mapping[str, Any]) -> Quant:
         for pattern, scheme in rules:
             if pattern.match(name):
                 return scheme
-        if (kind == "lm_head" and not lm_head) or skipped(name):
-            return None
-        return base
+        return None if (kind == "lm_head" and not lm_head) or skipped(name) else base
 
     return make_quant("gptq", base, skip_names, pick)
 

@@ -81,9 +81,7 @@ def _choice(settings: Settings, model: Model, facts: Facts, flags: Mapping[str, 
 
 def _layers(model: Model, draft: Model | None) -> int:
     """eagle_draft_num_layers: of the draft's own config, or of the target's, which a config may not say."""
-    if draft is not None:
-        return len(draft.layers)
-    return int(model.param("num_nextn_predict_layers") or 0)
+    return len(draft.layers) if draft is not None else int(model.param("num_nextn_predict_layers") or 0)
 
 
 def draft_refusal(settings: Settings, shape: ModelShape, flags: Mapping[str, Any]) -> str:

@@ -110,9 +110,7 @@ def _page(page: int, kernels: set[str], shape: ModelShape, device: Device) -> in
     for name, (allowed, instead) in PAGES.items():
         if name in kernels and page not in allowed:
             page = instead
-    if "fa4" in kernels and not shape.is_latent and device.capability[0] == 10:
-        return FA4_PAGE
-    return page
+    return FA4_PAGE if "fa4" in kernels and not shape.is_latent and device.capability[0] == 10 else page
 
 
 def _refusal(shape: ModelShape, facts: Facts, attention: str, prefill: str, decode: str) -> str:

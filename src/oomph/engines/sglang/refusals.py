@@ -94,9 +94,7 @@ def _old_card(model: Model, facts: Facts, deployment: Deployment) -> str:
 def _heads(model: Model, settings: Settings) -> str:
     """layers/linear.py QKVParallelLinear: divide(total_num_heads, tp_size)."""
     ranks, heads = settings.attn_tp_size, model.num_heads
-    if not heads or heads % ranks == 0:
-        return ""
-    return f"AssertionError: {heads} is not divisible by {ranks}"
+    return "" if not heads or heads % ranks == 0 else f"AssertionError: {heads} is not divisible by {ranks}"
 
 
 def _blocks(model: Model, settings: Settings) -> str:

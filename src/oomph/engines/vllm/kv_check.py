@@ -203,9 +203,7 @@ def _block_tokens(kv: KvInput, groups: Sequence[Group]) -> tuple[int, int]:
 
 
 def _workers(context: Context, checked: Sequence[int]) -> list[tuple[int | None, int]]:
-    if context.rules.check_per_worker:
-        return list(enumerate(checked))
-    return [(None, min(checked))]
+    return list(enumerate(checked)) if context.rules.check_per_worker else [(None, min(checked))]
 
 
 def _block_bytes(context: Context, stage: int | None) -> int:
@@ -348,9 +346,7 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
     spec, row, request = group.spec, context.rules, context.request
     needed = cdiv(tokens, spec.block_size * (request.cp if spec.is_full else 1))
     if spec.kind == "mamba":
-        if request.mamba_mode == "all":
-            return needed + spec.speculative_blocks
-        return 1 + spec.speculative_blocks
+        return needed + spec.speculative_blocks if request.mamba_mode == "all" else 1 + spec.speculative_blocks
     if spec.kind == "cross":
         return cdiv(request.encoder_tokens, spec.block_size)
     if row.admission == "full" and context.reserve_full:

@@ -43,9 +43,7 @@ class Group(Struct, frozen=True):
         return self.spec.block_size
 
     def layers(self, stage: int | None = None) -> int:
-        if stage is None:
-            return sum(m.total for m in self.members)
-        return sum(m.counts[stage] for m in self.members)
+        return sum(m.total for m in self.members) if stage is None else sum(m.counts[stage] for m in self.members)
 
     def pages(self, stage: int | None = None) -> int:
         """Bytes of one block over the group's layers."""
