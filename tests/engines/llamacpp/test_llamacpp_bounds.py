@@ -263,14 +263,14 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
 )
 def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(offer, "SLOTS", (8, 4, 2))
-    monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": words[1]}))
+    monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": int(words[1])}))
 
     def planner(deployment: Any) -> Any:
         slots = deployment.flags["slots"]
         return _served(slots, "fits" if slots in fits else "fails")
 
-    answer = offer.best(lambda quant, slots: (quant, slots), TWO, ("Q8_0",), users, planner)  # type: ignore[arg-type, return-value]
-    assert (answer.users, answer.words) == (float(most), ("Q8_0", most))
+    answer = offer.best(lambda quant, slots: (quant, str(slots)), TWO, ("Q8_0",), users, planner)
+    assert (answer.users, answer.words) == (float(most), ("Q8_0", str(most)))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_an_offer_that_does_not_hold_them_says_why(
     plan: Any, users: int, why: str, served: float, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
-    answer = offer.best(lambda quant, slots: (quant, slots), TWO, ("Q8_0",), users, lambda deployment: plan)  # type: ignore[arg-type, return-value]
+    answer = offer.best(lambda quant, slots: (quant, str(slots)), TWO, ("Q8_0",), users, lambda deployment: plan)
     assert answer.why.startswith(why) and answer.users == served
 
 
