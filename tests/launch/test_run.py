@@ -103,10 +103,10 @@ def test_no_such_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_flood_and_a_line_without_end(vllm: Path) -> None:
-    vllm.write_text("import sys\nsys.stdout.write('x' * 5_000_000)\nfor i in range(200_000): print('noise', i)\n")
+    vllm.write_text("import sys\nsys.stdout.write('x' * 5_000_000)\nfor i in range(40_000): print('noise', i)\n")
     done = oomph(*serve())
     assert done.returncode == 0
-    assert done.stdout.startswith("x" * 5_000_000) and done.stdout.endswith("noise 199999\n")
+    assert done.stdout.startswith("x" * 5_000_000) and done.stdout.endswith("noise 39999\n")
 
 
 def test_a_grandchild_that_keeps_the_pipe(vllm: Path) -> None:

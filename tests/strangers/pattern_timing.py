@@ -70,16 +70,20 @@ def places() -> list[Place]:
     for path in SRC.rglob("*.py"):
         for name, method in re.findall(r"\b([A-Z]\w*)\.(\w+)\(", path.read_text()):
             calls.setdefault(name, set()).add(method)
+    tables: dict[int, tuple[re.Pattern[str], ...]] = {}  # a table is a value of every module that imports it
     for module in modules():
         source = Path(module.__file__).read_text()
         for name, value in vars(module).items():
-            for pattern in _patterns(value, 0):
+            if id(value) not in tables:
+                tables[id(value)] = tuple(_patterns(value, 0))
+            for pattern in tables[id(value)]:
                 uses = calls.get(name) or set(re.findall(rf"\b{re.escape(name)}\.(\w+)\(", source))
                 anchored = bool(uses) and uses <= {"match", "fullmatch"}
                 key = (pattern.pattern, pattern.flags)
                 if key not in seen or not anchored:
                     seen[key] = Place(f"{module.__name__}.{name}", pattern, not anchored)
-        for pattern, anywhere in _written_in_place(Path(module.__file__)):
+        written = _written_in_place(Path(module.__file__)) if "re." in source else ()
+        for pattern, anywhere in written:
             seen.setdefault((pattern.pattern, pattern.flags), Place(module.__name__, pattern, anywhere))
     return list(seen.values())
 
