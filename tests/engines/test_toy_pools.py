@@ -1,4 +1,4 @@
-"""Pools of SGLang and TensorRT-LLM for settings drawn at random, and PyTorch's allocator under random loads, as stored.
+"""KV caches of vLLM, SGLang and TensorRT-LLM for settings drawn at random, and PyTorch's allocator, as stored.
 
 Figures are drawn out of few values, so that exact fits and equal bounds are common. toy_pools.json holds a digest of
 every ten cases; `python tests/engines/test_toy_pools.py` writes it again, and a commit that changes it says why.
@@ -22,10 +22,14 @@ from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.sglang.settings import shape_of
 from oomph.engines.trtllm import pool
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.vllm import allocator
+from oomph.engines.vllm import allocator, kv_check
+from oomph.engines.vllm.kv_check import KvInput
+from oomph.engines.vllm.kv_groups import Layers
+from oomph.engines.vllm.kv_specs import Refused, Spec
 from oomph.errors import OomphError
 from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.trtllm.facts import at as trtllm_at
+from oomph.facts.vllm.facts import at as vllm_at
 from oomph.ir.deployment import Deployment, Engine
 from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
@@ -94,6 +98,52 @@ def sglang(draw: random.Random) -> Any:
     )
 
 
+KINDS = (
+    "full",
+    "full",
+    "mla",
+    "sliding_window",
+    "sliding_window",
+    "chunked_local",
+    "mamba",
+    "sliding_window_mla",
+    "cross",
+)
+
+
+def vllm(draw: random.Random) -> Any:
+    rules = vllm_at(draw.choice(("0.9.1", "0.11.0", "0.14.0", "0.21.0", "0.25.0", "0.27.0", "0.32.0"))).kv
+    stages = draw.choice((1, 1, 2))
+    layers = []
+    block = draw.choice((16, 16, 32))
+    for number in range(draw.randint(1, 4)):
+        kind: Any = draw.choice(KINDS)
+        spec = Spec(
+            kind, draw.choice((block, block, 32, 64)), draw.choice((32, 64, 64, 96)), window=draw.choice((0, 17, 64)),
+            chunk=draw.choice((32, 64)) if kind == "chunked_local" else 0, num_kv_heads=1,
+            head_size=draw.choice((8, 16)), speculative_blocks=draw.choice((0, 0, 2)),
+            checkpoint_blocks=draw.choice((0, 1)), strided=draw.random() < 0.3, padded=draw.choice((0, 0, 0, 4096)),
+            role=draw.choice(("", "", "indexer")),
+        )  # fmt: skip
+        layers.append(Layers(spec, tuple(draw.choice((0, 1, 2, 3, 5)) for _ in range(stages)), f"layer {number}"))
+    context: Any = draw.choice(("none", "align", "all"))
+    kv = KvInput(
+        rules, tuple(layers), draw.choice((1, 16, 17, 100, 1000)), draw.choice((16, 64, 256)), draw.choice((1, 2)),
+        context, draw.choice((1, 1, 2)), draw.choice((1, 1, 2)), draw.choice((0, 17)), draw.random() < 0.8,
+        draw.random() < 0.3, draw.random() < 0.3, draw.choice((None, None, None, 3, 100)), draw.random() < 0.8, stages,
+        draw.random() < 0.7,
+    )  # fmt: skip
+    memory = [draw.choice((-5, 0, 1, 4096, 16384, 100_000, 1_000_000)) for _ in range(stages)]
+    return answered(lambda: _cache(kv_check.plan(kv, memory[: draw.choice((1, stages))])))
+
+
+def _cache(whole: Any) -> Any:
+    fields = [getattr(whole, name) for name in whole.__struct_fields__ if name not in ("context", "log_lines", "notes")]
+    if whole.context is None:
+        return fields
+    return fields, whole.longest_request, [whole.blocks_for(tokens) for tokens in (1, 16, 100)]
+
+
 SIZES = (0, 1, 512, MIB - 1, MIB, MIB + 1, 2 * MIB, 9 * MIB, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 19 * MIB, 20 * MIB,
          20 * MIB - 511, 21 * MIB, 40 * MIB, 44 * MIB, 64 * MIB)  # fmt: skip
 
@@ -124,12 +174,12 @@ def torch(draw: random.Random) -> Any:
 def answered(question: Callable[[], Any]) -> Any:
     try:
         return question()
-    except (ArithmeticError, LookupError, TypeError, ValueError, OomphError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, OomphError, Refused) as error:
         return type(error).__name__  # no command gives such figures together
 
 
 TABLES: dict[str, tuple[Callable[[random.Random], Any], int]] = {
-    "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
+    "vllm": (vllm, 5000), "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
 }  # fmt: skip
 
 
