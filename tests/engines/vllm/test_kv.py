@@ -203,10 +203,9 @@ def test_layers_without_quantisation_have_a_kernel_of_their_own() -> None:
     assert dict(r.attention) == {"FLASH_ATTN": 4, "TURBOQUANT": 28}
 
 
-def test_padding_layers_are_told() -> None:
-    told = plan(_uneven(12, 13), [10 * GIB])
-    assert [g.layers for g in told.groups] == [12, 13]
-    assert told.paddings[0].layers == 1
+def test_layers_that_do_not_divide_are_padded() -> None:
+    cache = plan(_uneven(12, 13), [10 * GIB])
+    assert [g.layers for g in cache.groups] == [12, 13]
     old = plan(_uneven(12, 13, "0.11.0"), [10 * GIB])
     assert [g.layers for g in old.groups] == [12, 7, 6]
     # 16 to 12 layers: one group each since 0.18 (ratio 1.5), three before (ratio 1.25)

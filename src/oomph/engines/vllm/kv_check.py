@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, bytes_per_block, group_layers
+from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, max_blocks
 from oomph.facts.vllm.kv import AUTO_FIT_FAILS, KvRules
 from oomph.ir import KvGroup
@@ -43,7 +43,6 @@ class KvPlan(Struct, frozen=True):
     max_concurrency: float
     groups: tuple[KvGroup, ...]
     stage_groups: tuple[tuple[KvGroup, ...], ...]
-    paddings: tuple[Padding, ...] = ()
     scheduler_block_size: int = 0  # resolve_kv_cache_block_sizes
     hash_block_size: int = 0
     refusal: Refusal | None = None
@@ -315,7 +314,6 @@ def _report(
         max_concurrency=concurrency,
         groups=stage_groups[0],
         stage_groups=stage_groups,
-        paddings=context.grouping.paddings,
         scheduler_block_size=scheduler,
         hash_block_size=hashed,
         refusal=refusal,

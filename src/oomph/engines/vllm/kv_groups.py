@@ -55,16 +55,8 @@ class Group(Struct, frozen=True):
         return self.pages(stage) if self.uniform else self.spec.page
 
 
-class Padding(Struct, frozen=True):
-    """`Add %d padding layers, may waste at most %.2f%% KV cache memory`."""
-
-    layers: int
-    percent: float
-
-
 class Grouping(Struct, frozen=True, dict=True):
     groups: tuple[Group, ...]
-    paddings: tuple[Padding, ...] = ()
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -98,14 +90,14 @@ def group_layers(layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bo
         layers = promoted
     specs = [m.spec for m in layers]
     if merges(specs, rules):
-        return Grouping((Group(tuple(layers)),), (), tuple(notes))
+        return Grouping((Group(tuple(layers)),), tuple(notes))
     if is_uniform_type(specs, rules):
-        return Grouping((Group(tuple(layers), True),), (), tuple(notes))
+        return Grouping((Group(tuple(layers), True),), tuple(notes))
     mixed = len({s.page for s in specs}) > 1
     if rules.packing == "dsv4" and mixed and any(s.kind == "sliding_window_mla" for s in specs):
-        return Grouping(_deepseek_v4(layers, rules), (), tuple(notes))
+        return Grouping(_deepseek_v4(layers, rules), tuple(notes))
     if rules.packing == "packed" and mixed and packed:
-        return Grouping(_packed(layers, rules), (), tuple(notes))
+        return Grouping(_packed(layers, rules), tuple(notes))
     try:
         unified = _unify_pages(layers, rules)
     except Refused:
@@ -113,9 +105,8 @@ def group_layers(layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bo
         if fallback is None:
             raise
         notes.append("pages cannot be unified: sliding-window layers keep blocks for all tokens")
-        return Grouping((fallback,), (), tuple(notes))
-    groups, paddings = _same_page_groups(unified, rules)
-    return Grouping(groups, paddings, tuple(notes))
+        return Grouping((fallback,), tuple(notes))
+    return Grouping(_same_page_groups(unified, rules), tuple(notes))
 
 
 def promote(layers: Sequence[Layers], rules: KvRules) -> list[Layers]:
@@ -201,8 +192,8 @@ def _unified(layers: Layers, largest: int, rules: KvRules) -> Spec:
     raise Refused("NotImplementedError", rules.not_unified.format(layer=layers.name))
 
 
-def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[Group, ...], tuple[Padding, ...]]:
-    """`_get_kv_cache_groups_uniform_page_size`."""
+def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
+    """`_get_kv_cache_groups_uniform_page_size`: what does not divide is padded with layers that are not there."""
     buckets: list[list[Layers]] = []
     for member in layers:
         home = next((b for b in buckets if rules.merge_buckets and _joins(b, member, rules)), None)
@@ -214,14 +205,8 @@ def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[G
     size = min(totals)
     if max(totals) < size * rules.group_ratio:
         size = max(totals)
-    groups: list[Group] = []
-    paddings: list[Padding] = []
-    for bucket, total in zip(buckets, totals, strict=True):
-        if total % size:
-            missing = size - total % size
-            paddings.append(Padding(missing, missing / total * 100))
-        groups += [Group(members) for members in _deal(bucket, cdiv(total, size))]
-    return tuple(groups), tuple(paddings)
+    hands = (_deal(bucket, cdiv(total, size)) for bucket, total in zip(buckets, totals, strict=True))
+    return tuple(Group(members) for hand in hands for members in hand)
 
 
 def _joins(bucket: Sequence[Layers], layers: Layers, rules: KvRules) -> bool:
