@@ -10,6 +10,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -53,7 +54,10 @@ def ours(case: dict[str, Any]) -> tuple[list[Any], bool]:
 
     class Recorded(kind):  # type: ignore[misc, valid-type]
         def duration(self, batch: list[Entry]) -> int:
-            steps.append([[[e.req.job.id, e.new] for e in batch], self.pool.free])
+            resting = [(req.order, [req.job.id, 1]) for req in self.steady.reqs.values()]
+            entries = [(entry.req.order, [entry.req.job.id, entry.new]) for entry in batch]
+            listed = sorted([*resting, *entries], key=itemgetter(0)) if resting else entries
+            steps.append([[pair for _, pair in listed], self.pool.free])
             return int(super().duration(batch))
 
     observer = Silent()
