@@ -1,6 +1,7 @@
 """The block pool with every block: each request's tables and their hashes (single_type_kv_cache_manager.py). The free
 queue is in queue.py; what a request finds in the cache is in hits.py."""
 
+from collections.abc import Iterable
 from itertools import compress
 
 from oomph.simulate.config import Config, Group
@@ -212,8 +213,7 @@ class BlockPool(BlockQueue):
             first, last = req.keyed[i], sure // group.block_size
             if first < last:
                 mask = kept(config, self.block, group, first, last, req.job.prompt, req.junction)
-                for j in range(first, last) if mask is None else compress(range(first, last), mask):
-                    self._hash(req, i, j)
+                self._hash(req, i, range(first, last) if mask is None else compress(range(first, last), mask))
                 req.keyed[i] = last
             if i in req.checkpoints:
                 self._hash_inner_state(req, i, *req.checkpoints[i])
@@ -222,7 +222,7 @@ class BlockPool(BlockQueue):
                 and group.kind == "align"
                 and sure == replayed(config, self.block, req.job.prompt) > 0
             ):
-                self._hash(req, i, last - 1)
+                self._hash(req, i, (last - 1,))
                 if self.hybrid:  # alone, it does so only in the step that ends there
                     req.tails.append((i, last - 1, request_keys(req, i, group.block_size)[last - 1]))
             edge = min(edge, (tokens // group.block_size + 1) * group.block_size)
@@ -241,16 +241,17 @@ class BlockPool(BlockQueue):
             self.hash(block, key)
             self.this_step.add(key)
 
-    def _hash(self, req: Live, i: int, j: int) -> None:
-        block = req.blocks[i][j]
-        if block is self.null:
-            return
-        group = self.groups[i]
-        key = request_keys(req, i, group.block_size)[j]
-        if block.key != key:
-            self.hash(block, key)
-        if self.recurrent and group.kind in ("align", "all"):
-            self.this_step.add(key)
+    def _hash(self, req: Live, i: int, places: Iterable[int]) -> None:
+        group, mine = self.groups[i], req.blocks[i]
+        keys = request_keys(req, i, group.block_size)
+        for j in places:
+            block, key = mine[j], keys[j]
+            if block is self.null:
+                continue
+            if block.key != key:
+                self.hash(block, key)
+            if self.recurrent and group.kind in ("align", "all"):
+                self.this_step.add(key)
 
     def release(self, req: Live) -> None:
         for mine in req.blocks:

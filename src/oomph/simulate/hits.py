@@ -22,6 +22,7 @@ class Hits:
         self.kinds = [(g, [i for i, other in enumerate(self.groups) if other == g]) for g in kinds]
         self.block = config.block
         self.sizes = {g.block_size for g in kinds}
+        self.prefixes = not self.hybrid and kinds[0].kind == "full"
         self.simple = len(kinds) == 2 and kinds[0].kind == "full"
         self.question: tuple[Live | None, int] = (None, 0)
         self.answer: tuple[Tables, int] = ([], 0)
@@ -32,18 +33,18 @@ class Hits:
         if self.question == (req, req.tokens) and queue.changed == NOWHERE:
             return self.answer
         if self.question[0] is not req:
+            self.answer = [[]], 0
             queue.watched = {
                 key: place
-                for i, group in enumerate(self.groups)
+                for i, group in enumerate(() if self.prefixes else self.groups)
                 for place, key in enumerate(request_keys(req, i, group.block_size))
             }
-            self.answer = [[]], 0
         self.question, changed, queue.changed = (req, req.tokens), queue.changed, NOWHERE
         req.junction = 0
         most = req.tokens - 1
         if not self.hybrid:
             group = self.groups[0]
-            if group.kind == "full":
+            if self.prefixes:
                 hit = [self._prefix(req, group, self.answer[0][0][:changed])]
             else:
                 hit = self._longest(req, group, [0], most, self.c.drop_last_hit)
@@ -60,9 +61,11 @@ class Hits:
         return self.answer
 
     def _prefix(self, req: Live, group: Group, blocks: list[Block]) -> list[Block]:
-        """Of the only group: `blocks` and those that follow them in the cache."""
-        keys, cache = request_keys(req, 0, group.block_size), self.queue.cache
+        """Of the only group: `blocks` and those that follow them in the cache. Nothing behind the first that is missing
+        changes the answer, so that nothing there is watched."""
+        keys, cache, watched = request_keys(req, 0, group.block_size), self.queue.cache, self.queue.watched
         for place in range(len(blocks), (req.tokens - 1) // group.block_size):
+            watched[keys[place]] = place
             block = cache.get(keys[place])
             if block is None:
                 break
