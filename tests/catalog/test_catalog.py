@@ -16,6 +16,7 @@ from oomph import catalog
 from oomph.catalog import facts
 from oomph.errors import InputError, UnknownModel
 from oomph.ir.model import Experts, Layer, Linear, Model
+from oomph.plan import plan
 from oomph.sources.build import build_model
 from oomph.sources.load import load_model
 
@@ -149,3 +150,13 @@ def test_a_lookup_is_quick() -> None:
 def test_names_that_the_hub_has_changed_are_still_found() -> None:
     found = catalog.find("meta-llama/Meta-Llama-3.1-8B-Instruct")
     assert found is not None and found.id == "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def test_what_was_quantised_like_another_checkpoint_is_refused_for_nothing_that_was_not_read() -> None:
+    """Act order, and which modules stay as they are, were taken over from a checkpoint of another model."""
+    alike = [model_id for model_id in catalog.ids() if "quantised as" in catalog.read_source(model_id)]
+    kinds = {(model(model_id).architecture, str(model(model_id).quantization)): model_id for model_id in alike}
+    assert len(kinds) > 20
+    for model_id in kinds.values():
+        answer = plan(f"vllm serve {model_id} --max-model-len 2048", gpu="B300", advise=False)
+        assert answer.verdict.stage != "other", (model_id, answer.verdict.message)
