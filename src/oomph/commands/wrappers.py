@@ -12,6 +12,7 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
 from oomph.late import late_pattern
+from oomph.tables import all_that_hold
 
 if TYPE_CHECKING:
     from oomph.commands import shell
@@ -286,12 +287,15 @@ def _calls(commands: "Sequence[shell.Command]", text: str, depth: int) -> list[C
         if call.source or ("\n" in text.strip() and _is_prose(call.words)):
             continue
         call = structs.replace(call, words=_without_next_sentence(call.words))
-        notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset))]
-        if command.run:
-            notes.append("the output of another command stands in it, which was not run")
-        if TYPOGRAPHIC & set(text):
-            notes.append("curly quotes and long dashes were read as plain ones")
-        calls.append(structs.replace(call, notes=tuple(notes), files={**command.files, **call.files}))
+        notes = (
+            *call.notes,
+            *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset)),
+            *all_that_hold(
+                (command.run, "the output of another command stands in it, which was not run"),
+                (TYPOGRAPHIC & set(text), "curly quotes and long dashes were read as plain ones"),
+            ),
+        )
+        calls.append(structs.replace(call, notes=notes, files={**command.files, **call.files}))
     if calls and all(call.refusal for call in calls):
         raise calls[0].refusal or CommandError("no serve command is in the shell text")
     return calls

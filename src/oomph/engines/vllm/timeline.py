@@ -14,6 +14,7 @@ from oomph.engines.vllm.serving import Working, risk_text
 from oomph.facts.vllm.vendors import is_gaudi
 from oomph.ir import Device, Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case
+from oomph.tables import all_that_hold
 from oomph.units import GIB, MIB, gib
 
 
@@ -94,16 +95,19 @@ def _kv_on_gaudi(rank_input: RankInput) -> Term:
 
 def _taken(rank_input: RankInput) -> list[Term]:
     """What the release's formula subtracts from the budget."""
-    terms = rank_input.terms
-    taken = [terms.weights, terms.activation, terms.non_torch]
-    if rank_input.estimate_applied:
-        taken.append(terms.cudagraph)
-    if rank_input.resolved.facts.budget.formula in ("consumed", "everything"):
-        taken.append(terms.runner)
-    if rank_input.resolved.facts.budget.formula == "everything":
-        used = rank_input.device.used_before
-        taken += [terms.context, Term("others", used.bytes, used.low, used.high, used.basis)]
-    return [*taken, image_transfer(rank_input.ipc_bytes)] if rank_input.ipc_bytes else taken
+    terms, formula, used = rank_input.terms, rank_input.resolved.facts.budget.formula, rank_input.device.used_before
+    return [
+        terms.weights,
+        terms.activation,
+        terms.non_torch,
+        *all_that_hold(
+            (rank_input.estimate_applied, terms.cudagraph),
+            (formula in ("consumed", "everything"), terms.runner),
+            (formula == "everything", terms.context),
+            (formula == "everything", Term("others", used.bytes, used.low, used.high, used.basis)),
+            (rank_input.ipc_bytes, image_transfer(rank_input.ipc_bytes)),
+        ),
+    ]
 
 
 def image_transfer(size: int) -> Term:

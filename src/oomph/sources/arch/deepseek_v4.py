@@ -118,7 +118,7 @@ def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
         ("DeepSeek-V4 sinks for 64 heads", 64, True),
         ("DeepSeek-V4 sinks for its heads", 0, False),
     ]
-    modules: list[Module] = [
+    return [
         *[
             Param(
                 f"{at}.attn_sink",
@@ -141,12 +141,9 @@ def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
             f"{at}.wo_a", [(f"{at}.wo_a", groups * o_rank, groups)], net.heads * width // groups, "column", "attention"
         ),
         site.row(f"{at}.wo_b", hidden, groups * o_rank, "attention"),
+        *(_indexer(net, site, f"{at}.indexer", rank) if ratio == 4 else []),
+        *(_compressor(net, site, f"{at}.compressor", width, ratio) if ratio > 1 else []),
     ]
-    if ratio == 4:
-        modules += _indexer(net, site, f"{at}.indexer", rank)
-    if ratio > 1:
-        modules += _compressor(net, site, f"{at}.compressor", width, ratio)
-    return modules
 
 
 def _indexer(net: _Net, site: Site, at: str, rank: int) -> list[Module]:

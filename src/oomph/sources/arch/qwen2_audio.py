@@ -5,7 +5,7 @@ Behind it: Audio Flamingo 3, GLM-ASR.
 
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
-from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside
+from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill, tied_outside
 from oomph.sources.arch.llama import LLAMA, QWEN2
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
@@ -24,13 +24,18 @@ def build(builder: Builder) -> Skeleton:
         d_model=1280, encoder_layers=32, encoder_attention_heads=20, encoder_ffn_dim=5120, num_mel_bins=128,
         max_source_positions=1500,
     )  # fmt: skip
+    return _behind(builder, QWEN2, (whisper_encoder(builder, audio), _projector(builder, audio)), _TOKENS)
+
+
+def _behind(builder: Builder, style: Style, towers: tuple[Tower, ...], tokens: int) -> Skeleton:
+    """A decoder behind the towers of an audio encoder."""
     head = "language_model.lm_head"
-    root = decoder_root(builder, QWEN2, "language_model.model", head)
+    root = decoder_root(builder, style, "language_model.model", head)
     return Skeleton(
-        decoder_layers(builder, QWEN2, "language_model.model"),
+        decoder_layers(builder, style, "language_model.model"),
         tied_outside(builder, root, head, default=False),
-        towers=(whisper_encoder(builder, audio), _projector(builder, audio)),
-        modalities=(Modality("audio", _TOKENS),),
+        towers=towers,
+        modalities=(Modality("audio", tokens),),
     )
 
 
@@ -96,14 +101,8 @@ def build_flamingo(builder: Builder) -> Skeleton:
         num_mel_bins=128,
         max_source_positions=1500,
     )
-    head = "language_model.lm_head"
-    root = decoder_root(builder, QWEN2, "language_model.model", head)
-    return Skeleton(
-        decoder_layers(builder, QWEN2, "language_model.model"),
-        tied_outside(builder, root, head, default=False),
-        towers=(whisper_encoder(builder, audio), _flamingo_projector(builder, audio.integer("d_model"))),
-        modalities=(Modality("audio", _FLAMINGO_TOKENS),),
-    )
+    towers = (whisper_encoder(builder, audio), _flamingo_projector(builder, audio.integer("d_model")))
+    return _behind(builder, QWEN2, towers, _FLAMINGO_TOKENS)
 
 
 def _flamingo_projector(builder: Builder, dim: int) -> Tower:
@@ -127,14 +126,7 @@ def build_glmasr(builder: Builder) -> Skeleton:
     audio.fill(
         hidden_size=1280, num_hidden_layers=32, num_attention_heads=20, intermediate_size=5120, num_mel_bins=128,
     )  # fmt: skip
-    head = "language_model.lm_head"
-    root = decoder_root(builder, LLAMA, "language_model.model", head)
-    return Skeleton(
-        decoder_layers(builder, LLAMA, "language_model.model"),
-        tied_outside(builder, root, head, default=False),
-        towers=(_encoder(builder, audio), _glmasr_projector(builder, audio)),
-        modalities=(Modality("audio", _GLMASR_TOKENS),),
-    )
+    return _behind(builder, LLAMA, (_encoder(builder, audio), _glmasr_projector(builder, audio)), _GLMASR_TOKENS)
 
 
 def _encoder(builder: Builder, audio: Config) -> Tower:

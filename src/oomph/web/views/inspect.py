@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from oomph.inspection import Inspection
 from oomph.ir.roles import role_words
+from oomph.tables import all_that_hold
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.shared import percent, section, soft, table, tiles
@@ -49,19 +50,16 @@ def _sentence(i: Inspection) -> Html:
 
 
 def _figures(i: Inspection) -> list[tuple[str, str]]:
-    rows = [(f"{i.parameters / 1e9:.2f} B", "parameters")]
-    if i.active_parameters:
-        rows.append(
-            (f"{i.active_parameters / 1e9:.2f} B", f"used by one token ({i.experts[1]} of {i.experts[0]} experts)")
-        )
-    rows.append((f"{i.context_length:,}", "tokens of context"))
-    if i.kv_known and i.kv_bytes_per_token:
-        rows.append((human(i.kv_bytes_per_token), "KV cache for each further token"))
-        rows.append((human(i.kv_bytes(min(32768, i.context_length or 32768))), "KV cache of one request of "
-                     f"{min(32768, i.context_length or 32768):,} tokens"))  # fmt: skip
-    if i.state_bytes_per_sequence:
-        rows.append((human(i.state_bytes_per_sequence), "recurrent state of one request"))
-    return rows
+    active = f"used by one token ({i.experts[1]} of {i.experts[0]} experts)"
+    grows, length = i.kv_known and i.kv_bytes_per_token, min(32768, i.context_length or 32768)
+    return all_that_hold(
+        (True, (f"{i.parameters / 1e9:.2f} B", "parameters")),
+        (i.active_parameters, (f"{(i.active_parameters or 0) / 1e9:.2f} B", active)),
+        (True, (f"{i.context_length:,}", "tokens of context")),
+        (grows, (human(i.kv_bytes_per_token), "KV cache for each further token")),
+        (grows, (human(i.kv_bytes(length) if grows else 0), f"KV cache of one request of {length:,} tokens")),
+        (i.state_bytes_per_sequence, (human(i.state_bytes_per_sequence), "recurrent state of one request")),
+    )
 
 
 def _pieces(i: Inspection) -> list[tuple[str, str, int]]:
