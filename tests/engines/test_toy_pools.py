@@ -66,7 +66,8 @@ def trtllm(draw: random.Random) -> Any:
     )  # fmt: skip
 
 
-MODELS = ("Qwen/Qwen3-0.6B", "openai/gpt-oss-20b", "Qwen/Qwen3-Next-80B-A3B-Instruct", "google/gemma-3-27b-it")
+MODELS = ("Qwen/Qwen3-0.6B", "openai/gpt-oss-20b", "Qwen/Qwen3-Next-80B-A3B-Instruct", "google/gemma-3-27b-it",
+          "deepseek-ai/DeepSeek-V4-Flash", "deepseek-ai/DeepSeek-V3.2")  # fmt: skip
 
 
 @cache

@@ -91,7 +91,7 @@ def _sparse_index(layers: list[Layer], settings: Settings) -> int:
 
 def _with_window_drafts(cells: Cells, shape: ModelShape, settings: Settings, facts: Facts) -> Cells:
     """Drafters' layers keep every token, in rows as the target's."""
-    if not settings.draft_layers or not facts.drafts.windows_counted or shape.full is None:
+    if not facts.drafts.windows_counted or shape.full is None:
         return cells
     return replace(cells, full=cells.full + _row(shape.full, settings) * settings.draft_layers)
 

@@ -112,8 +112,6 @@ def group_layers(layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bo
 def promote(layers: Sequence[Layers], rules: KvRules) -> list[Layers]:
     """`unify_hybrid_kv_cache_specs`: local layers are given blocks for all tokens where full layers exist."""
     specs = [m.spec for m in layers]
-    if merges(specs, rules) or is_uniform_type(specs, rules):
-        return list(layers)
     local = any(s.is_sliding or s.kind == "chunked_local" for s in specs)
     if any(s.is_full for s in specs) and local:
         layers = _fuse([replace(m, spec=_promoted(m.spec, specs, rules)) for m in layers])
