@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import state_bytes
+from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.registry import engine_named
 from oomph.engines.sglang import controls as sglang_controls
 from oomph.engines.sglang.command import parse as parse_sglang
@@ -17,7 +18,13 @@ from oomph.engines.trtllm import resolve as trtllm
 from oomph.engines.vllm import controls as vllm_controls, shard, terms, values
 from oomph.engines.vllm.allocator import ROUND, Allocator
 from oomph.engines.vllm.arguments import _spelled
-from oomph.engines.vllm.expert_kernel import expert_setting, routing_method, scheme_family
+from oomph.engines.vllm.expert_kernel import (
+    ExpertSetting,
+    _packed_refusal,
+    expert_setting,
+    routing_method,
+    scheme_family,
+)
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_build import verify_config
 from oomph.errors import CannotPlan, CommandError, UnknownCache
@@ -28,6 +35,7 @@ from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Linear, Part, Routing, Scheme, State
+from oomph.ir.observation import Observation
 from oomph.plan import load
 from oomph.units import MIB
 
@@ -343,3 +351,43 @@ def test_which_graphs_are_captured(
     sizes: list[int], batch: int, tokens: int, drafts: int, captured: tuple[int, ...]
 ) -> None:
     assert trtllm._filtered(sizes, batch, tokens, drafts, True) == captured
+
+
+def test_an_encoders_attention_and_the_rest_of_it_may_have_other_ranks() -> None:
+    for name, ranks in (("blocks.attn.proj", 1), ("attention", 1), ("qkv", 1), ("mlp.fc1", 2)):
+        module: Any = SimpleNamespace(name=name)
+        assert shard.tower_module_ranks(module, (1, 2)) == ranks
+
+
+@pytest.mark.parametrize(
+    ("heads", "kind", "tp", "features"),
+    [
+        (8, "column", 2, 32),
+        (8, "column", 8, 8),
+        (8, "column", 16, 8),
+        (0, "column", 2, 32),
+        (8, "row", 2, 64),
+        (8, "column", 1, 64),
+    ],
+)
+def test_output_features_of_one_rank(heads: int, kind: Any, tp: int, features: int) -> None:
+    part = Part("q", 64, heads)
+    assert shard.part_out(part, Linear("q", (part,), 8, kind, "attention", "BF16"), tp) == features
+
+
+@pytest.mark.parametrize("values", [{"total": 5}, {"free": 5}, {"total": 5, "free": 6}, {"total": 5, "free": "5"}])
+def test_a_card_without_its_sizes_is_not_listed(values: dict[str, Any]) -> None:
+    line = Observation(1, "lc_free", {"name": "NVIDIA L4", "buffer": "CUDA0", **values})
+    whole = Observation(2, "lc_free", {"name": "NVIDIA L4", "buffer": "CUDA1", "total": 9, "free": 4})
+    assert [device.used_bytes for device in printed_devices((line, whole))] == [5]
+
+
+def test_packed_experts_that_a_backend_cannot_run() -> None:
+    facts: Any = SimpleNamespace(packed_refusal=lambda backend, sm, method, zeros: f"{backend} {sm} {method} {zeros}")
+    setting = ExpertSetting(facts, 90, "marlin")
+    packed = Scheme("gptq", 4, "int", "group", symmetric=False)
+    assert _packed_refusal(packed, setting) == "marlin 90 gptq True"
+    assert _packed_refusal(replace(packed, symmetric=True), setting) == "marlin 90 gptq False"
+    others = (None, Scheme("fp8", 8, "float", "tensor"), replace(packed, format="int-quantized"))
+    assert not any(_packed_refusal(scheme, setting) for scheme in others)
+    assert not _packed_refusal(packed, ExpertSetting(None, 90, "marlin"))

@@ -22,7 +22,7 @@ from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.sglang.settings import shape_of
 from oomph.engines.trtllm import pool
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.vllm import allocator, kv_check
+from oomph.engines.vllm import allocator, graphs as vllm_graphs, kv_check
 from oomph.engines.vllm.kv_check import KvInput
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec
@@ -145,6 +145,26 @@ def _cache(whole: Any) -> Any:
     return fields, whole.longest_request, [whole.blocks_for(tokens) for tokens in (1, 16, 100)]
 
 
+CAPTURED = ("Qwen/Qwen3-0.6B", "deepseek-ai/DeepSeek-V3.2", "Qwen/Qwen3-Next-80B-A3B-Instruct", "openai/gpt-oss-20b",
+            "Qwen/Qwen3.6-27B")  # fmt: skip
+
+
+def graphs(draw: random.Random) -> Any:
+    """With up to thousands of layers: a driver's steps of 2 MiB hide what one layer takes."""
+    mode = draw.choice(("FULL_AND_PIECEWISE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "NONE"))
+    sizes = tuple(sorted(draw.sample((1, 2, 3, 4, 8, 16, 24, 64, 512), draw.randint(0, 6))))
+    seqs = draw.choice((1, 2, 8, 512))
+    counted = vllm_graphs.count_graphs(mode, sizes, seqs, draw.choice((0, 0, 1, 3)), draw.choice((1, 2)))
+    capture = vllm_graphs.Capture(
+        draw.choice((1, 2048, 4096, 100_000)), draw.choice((1, 36, 1000, 5000)), draw.choice((0, 32 * MIB)),
+        split_width=draw.choice((0, 4096)), sm=draw.choice((80, 89, 90)), mxfp4_bytes=draw.choice((0, 700 * 1024)),
+        drafts=draw.random() < 0.3, lora=draw.random() < 0.3,
+    )  # fmt: skip
+    estimate = vllm_graphs.estimate(load(draw.choice(CAPTURED)), counted, capture, known=draw.random() < 0.5)
+    blocks = [vllm_graphs.throwaway_blocks(counted, seqs, per_sequence=one) for one in (True, False)]
+    return counted, (estimate.bytes, estimate.low, estimate.high, estimate.parts), blocks
+
+
 SIZES = (0, 1, 512, MIB - 1, MIB, MIB + 1, 2 * MIB, 9 * MIB, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 19 * MIB, 20 * MIB,
          20 * MIB - 511, 21 * MIB, 40 * MIB, 44 * MIB, 64 * MIB)  # fmt: skip
 
@@ -181,6 +201,7 @@ def answered(question: Callable[[], Any]) -> Any:
 
 TABLES: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "vllm": (vllm, 5000), "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
+    "graphs": (graphs, 600),
 }  # fmt: skip
 
 
