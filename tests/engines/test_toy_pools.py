@@ -1,4 +1,4 @@
-"""KV caches of vLLM, SGLang and TensorRT-LLM for settings drawn at random, and PyTorch's allocator, as stored.
+"""Caches, graphs, buffers and terms of the engines for settings drawn at random, and PyTorch's allocator, as stored.
 
 Figures are drawn out of few values, so that exact fits and equal bounds are common. toy_pools.json holds a digest of
 every ten cases; `python tests/engines/test_toy_pools.py` writes it again, and a commit that changes it says why.
@@ -17,11 +17,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp import compute as llamacpp
+from oomph.engines.llamacpp.convert import to_gguf
+from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
+from oomph.engines.llamacpp.tensors import tensors_of, width_of
+from oomph.engines.ranks import Rank
 from oomph.engines.sglang.pools import Stage, request_window_tokens, size_pools
 from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.sglang.settings import shape_of
 from oomph.engines.trtllm import pool
 from oomph.engines.trtllm.settings import Settings
+from oomph.engines.trtllm.terms import rank_terms
 from oomph.engines.vllm import allocator, graphs as vllm_graphs, kv_check
 from oomph.engines.vllm.kv_check import KvInput
 from oomph.engines.vllm.kv_groups import Layers
@@ -165,6 +171,52 @@ def graphs(draw: random.Random) -> Any:
     return counted, (estimate.bytes, estimate.low, estimate.high, estimate.parts), blocks
 
 
+@cache
+def width(name: str) -> Any:
+    converted = to_gguf(load(name), "Q4_K_M")
+    return width_of(converted, tensors_of(converted))
+
+
+def compute(draw: random.Random) -> Any:
+    """Buffers of llama.cpp's graphs, wherever the layers are."""
+    flags = {
+        "ctx_size": draw.choice((256, 1000, 8192)), "ubatch_size": draw.choice((64, 512)),
+        "parallel": draw.choice((1, 3)),
+        "flash_attn": draw.choice(("on", "off")), "cache_type_k": draw.choice(("f16", "q8_0")),
+        "cache_type_v": draw.choice(("f16", "q8_0")), "split_mode": draw.choice(("layer", "layer", "row", "none")),
+    }  # fmt: skip
+    settings = replace(resolve_llamacpp(flags, 40960), build=draw.choice((3000, 5000, 6500, 8000, 11000)))
+    shape = llamacpp.graph(width(draw.choice(CAPTURED)), settings, draw.choice((256, 8192)), draw.choice((0, 512)))
+    full, gpus = draw.random() < 0.6, draw.choice((1, 2, 3))
+    gpu = llamacpp.gpu_buffer(
+        shape, settings, full=full, output=draw.random() < 0.7, first=draw.random() < 0.5, last=draw.random() < 0.5,
+        gpus=gpus, mask=draw.choice((-1, 0, 4096)), experts=draw.random() < 0.7,
+    )  # fmt: skip
+    host = llamacpp.host_buffer(shape, settings, full=full, gpus=gpus, experts=draw.random() < 0.5)
+    return shape, gpu, host, llamacpp.dequantised(settings, 5), llamacpp.pipelined(settings, full=full, gpus=gpus)
+
+
+def terms(draw: random.Random) -> Any:
+    """What one rank of TensorRT-LLM holds beside its cache."""
+    model = load(
+        draw.choice((*CAPTURED[:1], "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V2-Lite", "openai/gpt-oss-20b"))
+    )
+    device = draw.choice(CARDS)
+    settings = Settings(
+        tp_size=draw.choice((1, 2, 4)), ep_size=draw.choice((1, 2)), max_batch_size=draw.choice((1, 64, 2048)),
+        max_num_tokens=draw.choice((1, 2048, 8192)), max_seq_len=draw.choice((32, 4096)),
+        max_beam_width=draw.choice((1, 2)), enable_attention_dp=draw.random() < 0.3, lm_head_tp=draw.random() < 0.3,
+        overlap=draw.random() < 0.7, chunked_prefill=draw.random() < 0.3, draft_tokens=draw.choice((0, 0, 3)),
+        draft_layers=draw.choice((0, 0, 1)), lora_share=draw.choice((0.0, 0.0, 0.02)), extra_tokens=draw.choice((0, 1)),
+        moe_backend=draw.choice(("AUTO", "CUTLASS", "DEEPGEMM", "TRTLLM")), compiles_pieces=draw.random() < 0.3,
+        graph_batch_sizes=draw.choice(((), (1, 8), (1, 2, 128))), moe_max_num_tokens=draw.choice((0, 0, 1024)),
+    )  # fmt: skip
+    deployment = Deployment(Engine("trtllm", "1.2.1"), model.name, {}, (device,))
+    rank = Rank(0, draw.choice((0, 1)), 0, device)
+    return answered(lambda: rank_terms(model, settings, deployment, rank))
+
+
+CARDS = tuple(parse_gpus(name)[0] for name in ("RTX 4090", "H100", "B200"))
 SIZES = (0, 1, 512, MIB - 1, MIB, MIB + 1, 2 * MIB, 9 * MIB, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 19 * MIB, 20 * MIB,
          20 * MIB - 511, 21 * MIB, 40 * MIB, 44 * MIB, 64 * MIB)  # fmt: skip
 
@@ -201,7 +253,8 @@ def answered(question: Callable[[], Any]) -> Any:
 
 TABLES: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "vllm": (vllm, 5000), "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
-    "graphs": (graphs, 600),
+    "graphs": (graphs, 600), "compute": (compute, 1500),
+    "terms": (terms, 400),
 }  # fmt: skip
 
 
