@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -19,7 +20,8 @@ import pytest
 from oomph import boundary
 from oomph.cli.main import main
 
-mcp = pytest.importorskip("mcp")
+# imported by the tests: it takes a second, which every process would spend when it collects them
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the MCP SDK is not installed")
 ROOT = Path(__file__).parents[2]
 LOG = "tests/doctor/fixtures/P05.log"
 MOST = 6000  # characters of an answer: some 1,500 tokens
@@ -42,6 +44,8 @@ def _free(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ask(work: Callable[[Any], Awaitable[Any]], root: str = ".") -> Any:
+    import mcp
+
     from oomph.agents.server import build
 
     async def run() -> Any:
@@ -110,6 +114,8 @@ def test_no_secret_is_answered() -> None:
 
 
 def test_over_pipes() -> None:
+    import mcp
+
     environment = {key: value for key, value in os.environ.items() if key != "OOMPH"}
     server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "oomph", "mcp"], env=environment)
 
@@ -121,6 +127,8 @@ def test_over_pipes() -> None:
 
 
 def test_over_http() -> None:
+    import mcp
+
     port = 18765 + os.getpid() % 1000
     command = [sys.executable, "-m", "oomph", "mcp", "--http", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
