@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +12,16 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import state_bytes
 from oomph.engines.llamacpp.failed import printed_devices
+from oomph.engines.ollama.planner import resolve_name
 from oomph.engines.registry import engine_named
 from oomph.engines.sglang import controls as sglang_controls
 from oomph.engines.sglang.command import parse as parse_sglang
+from oomph.engines.sglang.failed import from_arguments
 from oomph.engines.trtllm import resolve as trtllm
 from oomph.engines.vllm import controls as vllm_controls, shard, terms, values
 from oomph.engines.vllm.allocator import ROUND, Allocator
 from oomph.engines.vllm.arguments import _spelled
+from oomph.engines.vllm.backend_query import _hd256_falls_back
 from oomph.engines.vllm.expert_kernel import (
     ExpertSetting,
     _packed_refusal,
@@ -27,7 +31,7 @@ from oomph.engines.vllm.expert_kernel import (
 )
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_build import verify_config
-from oomph.errors import CannotPlan, CommandError, UnknownCache
+from oomph.errors import CannotPlan, CommandError, UnknownCache, UnknownModel
 from oomph.facts.sglang.flags import options_of as sglang_options
 from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.vllm.expert_kernels import DEEPGEMM, MARLIN, MXFP4_CUTLASS, MXFP4_TRTLLM
@@ -36,7 +40,8 @@ from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Linear, Part, Routing, Scheme, State
 from oomph.ir.observation import Observation
-from oomph.plan import load
+from oomph.plan import load, plan
+from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
 
 
@@ -391,3 +396,58 @@ def test_packed_experts_that_a_backend_cannot_run() -> None:
     others = (None, Scheme("fp8", 8, "float", "tensor"), replace(packed, format="int-quantized"))
     assert not any(_packed_refusal(scheme, setting) for scheme in others)
     assert not _packed_refusal(packed, ExpertSetting(None, 90, "marlin"))
+
+
+@pytest.mark.parametrize(
+    ("change", "falls_back"),
+    [
+        ({}, False), ({"major": 11}, False), ({"major": 9}, True), ({"major": 12}, True), ({"sink": True}, True),
+        ({"softcap": True}, True), ({"kv_dtype": "fp8"}, True), ({"mm_prefix": True}, True), ({"dcp": 2}, True),
+    ],
+)  # fmt: skip
+def test_where_heads_of_256_need_another_kernel(change: dict[str, Any], falls_back: bool) -> None:
+    usual = {"major": 10, "sink": False, "softcap": False, "kv_dtype": "auto", "mm_prefix": False, "dcp": 1}
+    query: Any = SimpleNamespace(**{**usual, **change})
+    for block, is_odd in ((None, False), (128, False), (256, False), (64, True), (129, True)):
+        assert bool(_hd256_falls_back(query, block)) is (falls_back or is_odd)
+
+
+@pytest.mark.parametrize(
+    ("printed", "count", "model"),
+    [
+        ("model_path='a/b', tp_size=2, a=1", 1, "a/b"), ("model_path='a/b', tp_size=2, a=1", 0, None),
+        ("tp_size=2, a=1", 1, None),
+        ("model_path='', tp_size=2, a=1", 1, None), ("model_path=None, tp_size=2, a=1", 1, None),
+    ],
+)  # fmt: skip
+def test_sglangs_own_arguments_name_the_model(printed: str, count: int, model: str | None) -> None:
+    line = Observation(1, "sg_args", {"args": printed})
+    deployment = from_arguments((line,), parse_gpus("L4") * count)
+    assert (deployment and deployment.model) == model
+    assert deployment is None or deployment.flags == {"tp_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [("qwen3:8b", True), ("someone/qwen3:8b", False), ("elsewhere.example/library/qwen3:8b", False)],
+)
+def test_only_ollamas_own_library_is_looked_up_by_name(name: str, is_known: bool, tmp_path: Path) -> None:
+    environment = {"OLLAMA_MODELS": str(tmp_path)}
+    if is_known:
+        assert "Qwen3-8B" in resolve_name(name, environment)[0].name
+    else:
+        with pytest.raises(UnknownModel, match="is not in Ollama's store"):
+            resolve_name(name, environment)
+
+
+@pytest.mark.parametrize(("peak", "share"), [(895, 0.1), (905, None), (795, 0.2)])
+def test_a_tenth_of_a_card_is_the_least_that_is_offered(peak: int, share: float | None) -> None:
+    whole = plan("vllm serve Qwen/Qwen3-0.6B --max-model-len 4096", gpu="RTX 4090", engine="vllm==0.21.0", advise=False)
+    (rank,) = whole.ranks
+    stages = (replace(rank.stages[0], peak_high=peak), *rank.stages[1:])
+    verdict = replace(whole.verdict, fits=False, stage="startup_free_memory")
+    tight = replace(whole, ranks=(replace(rank, total_bytes=1000, stages=stages),), verdict=verdict)
+    levers = {lever.name: lever for lever in engine_named("vllm").levers(tight)}
+    down = levers.get("gpu_memory_utilization_down")
+    offered = [change.flags["gpu_memory_utilization"] for change in down.changes] if down is not None else []
+    assert offered == ([share] if share is not None else [])

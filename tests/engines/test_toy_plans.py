@@ -39,6 +39,7 @@ PLANS = {  # command and cards -> how many plans are drawn from it
     ("vllm serve Qwen/Qwen3.6-27B --max-model-len 8192", "DGX Spark", "vllm==0.32.0"): 40,
     ("sglang serve --model-path Qwen/Qwen3-8B", "RTX 4090", "sglang==0.5.23"): 40,
     ("sglang serve --model-path Qwen/Qwen3-Next-80B-A3B-Instruct --tp-size 4", "4x H100", "sglang==0.5.23"): 40,
+    ("sglang serve --model-path Qwen/Qwen3-8B", "DGX Spark", "sglang==0.5.23"): 20,
     ("trtllm-serve Qwen/Qwen3-8B", "2x RTX 4090", ""): 60,
     ("llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -c 8192", "2x RTX 4090", ""): 60,
     ("ollama run qwen3:8b", "RTX 4090", ""): 20,
