@@ -1,6 +1,5 @@
 """Where no line of a log says the stage: the code of a traceback that lost its frames, and what its owner tells."""
 
-import re
 from collections.abc import Sequence
 
 from oomph.doctor.failing_stage import STARTING, did_not_start, while_starting
@@ -12,9 +11,10 @@ from oomph.doctor.raised import raised_stage
 from oomph.doctor.tracebacks import frame_stage
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 from oomph.logs.clean import Line
 
-_CALLED = re.compile(r"\b([A-Za-z_]\w{4,80})\(")
+_CALLED = late_pattern(r"\b([A-Za-z_]\w{4,80})\(")
 _NEAR = 40  # lines of code above a failure that may be what is left of its traceback
 
 
@@ -25,7 +25,7 @@ def code_names(lines: Sequence[Line], failing: int) -> list[str]:
     return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
 
 
-_WHILE_LOADING = re.compile(
+_WHILE_LOADING = late_pattern(
     r"(?:while|when|during) load(?:ing)? (?:the )?(?:model )?(?:weights?|checkpoints?|shards?)\b"
 )
 

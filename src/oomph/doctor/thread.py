@@ -11,29 +11,30 @@ from oomph.doctor.explanation import Explanation
 from oomph.doctor.thread_posts import Post, Thread
 from oomph.errors import OomphError
 from oomph.ir.printed import Printed
+from oomph.late import late_pattern
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
 
 LEAST = 2  # observations that make a post a log
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?:[ =](?![-`])[^\s`,;)\"']{1,60})?")
-_VARIABLE = re.compile(r"(?<![\w.])[A-Z][A-Z0-9_]{5,60}=[^\s`,;)\"']{1,80}")
-_FAILED = re.compile(
+_FENCED = late_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
+_FLAG = late_pattern(r"(?<![\w-])--?[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?:[ =](?![-`])[^\s`,;)\"']{1,60})?")
+_VARIABLE = late_pattern(r"(?<![\w.])[A-Z][A-Z0-9_]{5,60}=[^\s`,;)\"']{1,80}")
+_FAILED = late_pattern(
     r"(?:did|does|do|is|was)(?: not|n['’]t)\s{1,3}(?:\w+\s{1,3})?(?:help|work|fix|solve|change|make)|no luck|no effect"
     r"|no difference|still\s{1,3}(?:oom|fail|crash|get|got|see|run|the same|out of|happen)|same (?:error|issue|problem)"
     r"|without success|unfortunately not",
     re.IGNORECASE,
 )
-_WORKED = re.compile(
+_WORKED = late_pattern(
     r"\b(?:work(?:s|ed)(?: for me| now| fine)?|fixed|solved|resolved|did the trick|helped|starts? now|no longer|"
     r"success(?:fully)?)\b",
     re.IGNORECASE,
 )
-_SUGGESTED = re.compile(
+_SUGGESTED = late_pattern(
     r"\b(?:try|set|use|using|add|pass|reduce|lower|decrease|increase|raise|recommend|suggest)\b", re.I
 )
-_UPSTREAM = re.compile(r"(?:fixed|resolved|addressed)\s{1,3}(?:in|by|with|on)\s{1,3}[^\s.,;]{1,60}", re.IGNORECASE)
+_UPSTREAM = late_pattern(r"(?:fixed|resolved|addressed)\s{1,3}(?:in|by|with|on)\s{1,3}[^\s.,;]{1,60}", re.IGNORECASE)
 
 
 class Run(Struct, frozen=True):

@@ -21,6 +21,7 @@ from oomph.facts.troubles import ROWS as TROUBLES, SIGNS
 from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.late import late_pattern
 from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
@@ -170,7 +171,9 @@ def _match(row: LogRow, text: str, lines: Sequence[Line], index: int) -> Values 
     return values
 
 
-_CALL = re.compile(r"(?:collective_rpc|_?run_workers?)\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[A-Za-z_]\w{0,80})\(")
+_CALL = late_pattern(
+    r"(?:collective_rpc|_?run_workers?)\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[A-Za-z_]\w{0,80})\("
+)
 
 
 def _calls(lines: Sequence[Line], index: int) -> str:
@@ -250,18 +253,18 @@ def engine_of(observations: Sequence[Observation]) -> str:
     return max(counts, key=lambda name: counts[name])
 
 
-_NAME = re.compile(
+_NAME = late_pattern(
     r"(?ai)(?<![A-Za-z0-9_])(?P<name>vllm|sglang|tensorrt[- ]llm|trt-?llm|ollama|llama\.cpp|llama-server|lm ?studio|"
     r"koboldcpp)(?![A-Za-z0-9_])"
 )
 # another engine that is only compared with
-_BESIDE = re.compile(
+_BESIDE = late_pattern(
     r"(?i)\b(?:as|than|unlike|while|whereas|compar\w{1,5} (?:to|with)|versus|vs\.?|not) (?:the |in |with )?$"
 )
-_WORKS = re.compile(
+_WORKS = late_pattern(
     r"(?i)\s{1,3}(?:is able|can |could |works?\b|worked|runs?\b|succeeds|handles|does not|doesn't|has no)"
 )
-_FAILS = re.compile(
+_FAILS = late_pattern(
     r"(?i)[^.,;]{0,24}\b(?:fail|crash|OOM|out of memory|hang|hung|can ?not|can't|unable|error|dies|stuck|killed)"
 )
 

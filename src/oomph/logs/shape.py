@@ -9,11 +9,12 @@ import re
 
 from oomph.facts.loglines import UNITS
 from oomph.ir import StageName
+from oomph.late import late_pattern
 
 Values = dict[str, float | int | str]
 
 # That memory is short, said as a fact. Bounded on purpose: a line may be 16 KiB long.
-_SHORT = re.compile(
+_SHORT = late_pattern(
     r"out[ -]of[ -](?:\w{1,12} )?(?:memory|v?ram)\b|(?<![A-Za-z0-9_])OOM(?:s|ed|['’]?(?:d|ing))?(?![A-Za-z0-9_])"
     r"|not enough (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|insufficient (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
     r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
@@ -26,37 +27,37 @@ _SHORT = re.compile(
     re.IGNORECASE,
 )
 # The same words in advice, in a setting, or about somebody else's run.
-_HINT = re.compile(
+_HINT = late_pattern(
     r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
     r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential|(?:is|are|gets) logged|logged at|allocate graph, reserving"
     r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline"
     r"|\bno longer\b|\bnever (?:run|hit|get|go|OOM)|\bwithout (?:running |hitting |getting |any )|(?:n['’]t|not) (?:run|hit|get|go|cause|trigger|OOM)",
     re.IGNORECASE,
 )
-_SIZE = re.compile(r"(?<![\w.])(-?\d{1,15}(?:[.,]\d{1,6})?) ?(bytes|[KMGT]i?B|B)\b", re.IGNORECASE)
-_RAW = re.compile(r"(?<![\w.])(\d{7,15})(?![\w.] ?\w)")  # bytes without a unit
+_SIZE = late_pattern(r"(?<![\w.])(-?\d{1,15}(?:[.,]\d{1,6})?) ?(bytes|[KMGT]i?B|B)\b", re.IGNORECASE)
+_RAW = late_pattern(r"(?<![\w.])(\d{7,15})(?![\w.] ?\w)")  # bytes without a unit
 # The word nearest to a size says what it is; of several at the same place the first row.
 _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("free", re.compile(r"\bfree\b|available|remaining|\bleft\b|headroom", re.IGNORECASE)),
-    ("total", re.compile(r"\btotal\b|capacity", re.IGNORECASE)),
-    ("in_use", re.compile(r"\bused\b|in use|allocated|consumed|occupied|reserved", re.IGNORECASE)),
-    ("budget", re.compile(r"budget|limit|\bmax\b|maximum", re.IGNORECASE)),
-    ("tried", re.compile(r"tried|trying|request|requir|need|allocat(?:e|ing|ion)\b|\bsize\b|asked|\bfor\b", re.IGNORECASE)),
+    ("free", late_pattern(r"\bfree\b|available|remaining|\bleft\b|headroom", re.IGNORECASE)),
+    ("total", late_pattern(r"\btotal\b|capacity", re.IGNORECASE)),
+    ("in_use", late_pattern(r"\bused\b|in use|allocated|consumed|occupied|reserved", re.IGNORECASE)),
+    ("budget", late_pattern(r"budget|limit|\bmax\b|maximum", re.IGNORECASE)),
+    ("tried", late_pattern(r"tried|trying|request|requir|need|allocat(?:e|ing|ion)\b|\bsize\b|asked|\bfor\b", re.IGNORECASE)),
 )  # fmt: skip
-_CLAUSE = re.compile(r"[,;()\[\]{}]|\. ")
+_CLAUSE = late_pattern(r"[,;()\[\]{}]|\. ")
 _NEAR = 48  # characters before a size in which its word stands
 _BEHIND = 24
 # what the sentence is about, the first that is there
 _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
-    ("startup_free_memory", re.compile(r"(?:failed to|cannot|could not) initiali[sz]e (?:CUDA|HIP|ROCm|the device)|cuda_init\b", re.IGNORECASE)),
-    ("host_ram", re.compile(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|\bray OOM|OOM[- ]?kill|(?:kernel|system|host|cgroup)(?:[- ]wide)?(?:'s)? (?:\w{1,12} )?OOM|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
-    ("cudagraph_capture", re.compile(r"graph captur|captur\w{1,3} (?:the )?(?:cuda )?graph|cuda ?graph", re.IGNORECASE)),
-    ("kv_check", re.compile(r"(?:enough|insufficient|at least|requir\w{1,3}|need\w{0,3}) .{0,60}kv[ _-]?(?:cache|budget|pool)|kv_budget", re.IGNORECASE)),
-    ("kv_alloc", re.compile(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),
-    ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
-    ("runtime_request", re.compile(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
+    ("startup_free_memory", late_pattern(r"(?:failed to|cannot|could not) initiali[sz]e (?:CUDA|HIP|ROCm|the device)|cuda_init\b", re.IGNORECASE)),
+    ("host_ram", late_pattern(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|\bray OOM|OOM[- ]?kill|(?:kernel|system|host|cgroup)(?:[- ]wide)?(?:'s)? (?:\w{1,12} )?OOM|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
+    ("cudagraph_capture", late_pattern(r"graph captur|captur\w{1,3} (?:the )?(?:cuda )?graph|cuda ?graph", re.IGNORECASE)),
+    ("kv_check", late_pattern(r"(?:enough|insufficient|at least|requir\w{1,3}|need\w{0,3}) .{0,60}kv[ _-]?(?:cache|budget|pool)|kv_budget", re.IGNORECASE)),
+    ("kv_alloc", late_pattern(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),
+    ("weights_load", late_pattern(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
+    ("runtime_request", late_pattern(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
 )  # fmt: skip
-_COMPARED = re.compile(r"(?i)exceed|larger|more")
+_COMPARED = late_pattern(r"(?i)exceed|larger|more")
 WORTH = (
     "emory",
     "EMORY",
