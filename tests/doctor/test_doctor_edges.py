@@ -338,8 +338,7 @@ def test_a_figure_of_the_ledger_is_a_number_of_the_last_line_that_has_one() -> N
     ("flag", "whole"), [(4, 4), (0, 0), (True, None), (False, None), ("4", None), (None, None), (1.5, None)]
 )
 def test_a_flag_that_is_a_whole_number(flag: object, whole: int | None) -> None:
-    case = Case(
-        (), Rebuilt(engine="vllm", version="", flags={"flag": flag}, model="a/model"), Death(None, None, ""), Account()
-    )
+    rebuilt = Rebuilt(engine="vllm", version="", flags={"flag": flag}, model="a/model")
+    case = Case((), rebuilt, Death(None, None, ""), Account(0, (), None, 0, 0.0))
     answer = case.whole("flag")
     assert answer == whole and not isinstance(answer, bool)
