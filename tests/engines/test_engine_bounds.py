@@ -14,13 +14,13 @@ from oomph import plan
 from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
+from oomph.engines.ranks import ranks_on
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.command import check as sglang_check
 from oomph.engines.sglang.kernels import _decodes_with_flashinfer
-from oomph.engines.sglang.planner import _ranks
 from oomph.engines.trtllm.command import check as trtllm_check
 from oomph.engines.trtllm.levers import reasons
-from oomph.engines.trtllm.options_file import _LIMIT, read_file
+from oomph.engines.trtllm.options_file import read_file
 from oomph.engines.vllm.resolve_attention import largest_item
 from oomph.engines.vllm.resolve_limits import requests_of_class
 from oomph.errors import OomphError
@@ -63,7 +63,7 @@ def test_what_ollama_leaves_free_is_not_there() -> None:
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_an_options_file_has_at_most_a_mebibyte(more: int, tmp_path: Path) -> None:
     file = tmp_path / "options.yaml"
-    file.write_text("#" * (_LIMIT + more))
+    file.write_text("#" * ((1 << 20) + more))
     if more <= 0:
         assert read_file(str(file)) == {}
     else:
@@ -125,9 +125,8 @@ def test_transformers_keeps_its_frequencies_on_every_stage() -> None:
 def test_sglang_plans_the_replica_with_the_least_memory(order: tuple[int, ...], tensor: int, replicas: int) -> None:
     large, small = parse_gpus("RTX 4090")[0], parse_gpus("RTX 4070")[0]
     gpus = [(large, small)[number] for number in order]
-    deployment: Any = SimpleNamespace(gpus=tuple(gpus))
-    settings: Any = SimpleNamespace(tp_size=tensor, pp_size=1, dp_size=replicas)
-    assert [rank.device for rank in _ranks(settings, deployment)] == ([small] if replicas == 2 else gpus)
+    ranks = ranks_on(tuple(gpus), tensor, 1, replicas)
+    assert [rank.device for rank in ranks] == ([small] if replicas == 2 else gpus)
 
 
 def test_what_is_close_has_the_reason_of_the_stage_with_the_least_room() -> None:
