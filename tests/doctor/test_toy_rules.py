@@ -17,8 +17,8 @@ from toy_cases import FIGURES, STORED, case, explained, values_by_kind
 from oomph.doctor.rule import Rule
 from oomph.doctor.rules import rules
 
-CASES = 300  # for each rule
-EXPLAINED = 12  # whole explanations for each rule
+CASES = 200  # for each rule
+EXPLAINED = 8  # whole explanations for each rule
 
 
 def answer(rule: Rule, seed: int) -> Any:

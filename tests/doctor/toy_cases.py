@@ -70,6 +70,11 @@ def known_values() -> dict[str, dict[str, list[Any]]]:
 
 
 @cache
+def every_kind() -> list[str]:
+    return sorted(known_values())
+
+
+@cache
 def kinds_of(rule: Rule) -> tuple[str, ...]:
     """The kinds that the rule's file names, or that the row is about of which it is made."""
     source = inspect.getsource(sys.modules[rule.match.__module__])
@@ -96,7 +101,7 @@ def value(draw: random.Random, name: str, seen: list[Any]) -> Any:
 
 def case(rule: Rule, seed: int) -> Case:
     draw = random.Random(f"{rule.id} {seed}")
-    own, every = kinds_of(rule), sorted(known_values())
+    own, every = kinds_of(rule), every_kind()
     chosen = [kind for kind in own if draw.random() < 0.5] + draw.sample(every, draw.choice((0, 1, 3)))
     if draw.random() < 0.5:
         chosen.append("torch_oom")
