@@ -77,8 +77,7 @@ class Check(Printed, frozen=True):
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """The one that decides the exit code; `fits` where there is none."""
-    order = list(EXIT_CODES)
-    return min(outcomes, key=order.index, default="fits")
+    return min(outcomes, key=list(EXIT_CODES).index, default="fits")
 
 
 def check(

@@ -74,8 +74,7 @@ def may_hold(name: str) -> bool:
 
 
 def _excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
-    relative = os.path.relpath(path, root)
-    names = (path, relative, os.path.basename(path))
+    names = (path, os.path.relpath(path, root), os.path.basename(path))
     return any(fnmatch(name, pattern.rstrip("/")) for pattern in patterns for name in names)
 
 

@@ -161,8 +161,7 @@ STARTS = 300  # V0's engine/multiprocessing/engine.py: run_mp_engine's handler i
 
 def starting(frame: Observation) -> bool:
     """Printed by V0's start, or by the handler that says "EngineCore failed to start" at (patched: near) its place."""
-    source = str(frame.values.get("source", ""))
-    file, _, line = source.partition(":")
+    file, _, line = str(frame.values.get("source", "")).partition(":")
     if file == "engine.py":
         return int(line or 0) >= STARTS
     places = positions().get(("engine_failed", file), ())

@@ -85,8 +85,7 @@ def _ready(rank: RankPlan, early: list[tuple[str, int]], terms: dict[str, int]) 
 
 def alike(plan: Plan) -> list[tuple[RankPlan, int]]:
     """Ranks that look the same are shown once, with how many there are."""
-    same = grouped(plan.ranks, _look)
-    return [(ranks[0], len(ranks)) for ranks in same.values()]
+    return [(ranks[0], len(ranks)) for ranks in grouped(plan.ranks, _look).values()]
 
 
 def _look(rank: RankPlan) -> tuple[object, ...]:

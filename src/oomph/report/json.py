@@ -13,5 +13,4 @@ def dumps(value: Any) -> str:
 
 def with_schema(value: Any) -> dict[str, Any]:
     """A Struct or dict as a dict that begins with the contract's version."""
-    plain = msgspec.to_builtins(value)
-    return {"schema": SCHEMA, **plain}
+    return {"schema": SCHEMA, **msgspec.to_builtins(value)}

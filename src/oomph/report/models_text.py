@@ -73,8 +73,7 @@ def _rounded(rate: float) -> str:
 
 
 def basis(answer: Models) -> str:
-    speeds = [p.speed for p in answer.picks if p.speed is not None]
-    error = worst_error(speeds)
+    error = worst_error([p.speed for p in answer.picks if p.speed is not None])
     text = (
         f"{answer.looked_at} models looked at, {answer.possible} possible, {answer.plans} plans. Every line was "
         "planned and fits at the unfavourable end of every interval. quality: grade and figure on the scale of the "

@@ -66,8 +66,7 @@ def describe_load(load: Load) -> str:
 
 
 def _held(largest: Held, style: Style, picture: bool) -> list[str]:
-    target = largest.target
-    promise = promise_words(target)
+    promise = promise_words(largest.target)
     out = []
     if largest.users:
         paused = largest.load.arrivals.pause or largest.load.shape.turn_pause

@@ -84,8 +84,7 @@ def read(source: str | os.PathLike[str] | Ranges, *, arrays: Collection[str] = (
 
 
 def _read_split(file: Ranges, first: GGUF, count: int, arrays: Collection[str]) -> GGUF:
-    name = re.split(r"[/\\]", file.name)[-1]
-    match = _SPLIT_NAME.fullmatch(name)
+    match = _SPLIT_NAME.fullmatch(re.split(r"[/\\]", file.name)[-1])
     if match is None or int(match[3]) != count or count > MAX_SPLITS:
         raise HeaderError(f"{file.name} is one of {count} files of a model, but not named so (...-of-{count:05}.gguf)")
     parts: list[GGUF] = []

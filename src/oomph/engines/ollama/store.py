@@ -64,8 +64,7 @@ def find(name: Name, environment: dict[str, str]) -> Stored | None:
 
 
 def _read(path: Path, folder: Path) -> Stored:
-    manifest = _json(path)
-    layers = manifest.get("layers")
+    layers = _json(path).get("layers")
     texts: dict[str, str] = {}
     for layer in layers if isinstance(layers, list) else []:
         if not isinstance(layer, dict) or not str(layer.get("mediaType", "")).startswith(_MEDIA):

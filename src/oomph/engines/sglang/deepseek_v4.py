@@ -52,5 +52,4 @@ def _bytes_per_token(facts: Facts, page: int) -> float:
 
 def _ring_bytes(requests: int, ring: int, head: int) -> int:
     """Ratio 128 keeps raw tokens of every request until they are compressed."""
-    rows = round_up((requests + 1) * ring + ring + 1, 128)
-    return rows * 2 * head * _STATE
+    return round_up((requests + 1) * ring + ring + 1, 128) * 2 * head * _STATE

@@ -96,8 +96,7 @@ class _Player:
         half = self.take(size // 4)
         high = self._spread(size, terms)
         self.drop(half)
-        shifted = self._copied(size, high)
-        return self._joined(size, low, shifted)
+        return self._joined(size, low, self._copied(size, high))
 
     def _spread(self, size: int, terms: int) -> Block:
         """_compress_fp4 and _compress_fourth: masked, shifted and joined, one term after the other."""

@@ -86,8 +86,7 @@ def interval(name: str, values: outside.Interval, why: str) -> Term:
 
 
 def _weights(model: Model, settings: Settings, rank: Rank) -> tuple[Term, int]:
-    places = created_weights(model, settings, rank.pp_rank)
-    parts = by_part(places)
+    parts = by_part(created_weights(model, settings, rank.pp_rank))
     if absorbed := absorbed_bytes(model, settings, rank.pp_rank):
         parts["absorbed projections"] = absorbed
     if wide := widened_inputs(model, settings):

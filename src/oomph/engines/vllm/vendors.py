@@ -90,8 +90,7 @@ def _plus(term: Term, more: tuple[int, int, int]) -> Term:
 
 
 def _context(term: Term, vendor: vendors.Vendor, ranks: int) -> Term:
-    alone = Term(term.name, 0, 0, 0, "measured")
-    own = _plus(alone, vendor.context)
+    own = _plus(Term(term.name, 0, 0, 0, "measured"), vendor.context)
     return _plus(own, vendor.communicator) if ranks > 1 else own
 
 

@@ -160,8 +160,7 @@ def _wna16_experts_zeros(shape: Shape) -> Params:
 
 def _wna16_experts_static(shape: Shape) -> Params:
     """compressed_tensors_moe_wna16.py (0.30.0): no g_idx any more."""
-    params = _wna16_experts_zeros(shape)
-    return [p for p in params if p[0] != "g_idx"]
+    return [p for p in _wna16_experts_zeros(shape) if p[0] != "g_idx"]
 
 
 def _gptq_experts(shape: Shape) -> Params:
@@ -188,8 +187,7 @@ def _gptq_experts_biased(shape: Shape) -> Params:
 
 def _gptq_experts_static(shape: Shape) -> Params:
     """auto_gptq.py:480 (0.32.0): activation order is refused, so there is no g_idx."""
-    params = _gptq_experts_biased(shape)
-    return [p for p in params if p[0] != "g_idx"]
+    return [p for p in _gptq_experts_biased(shape) if p[0] != "g_idx"]
 
 
 def _awq_experts(shape: Shape) -> Params:

@@ -29,8 +29,7 @@ _NAMES = MergerNames("ln_q", "mlp.0", "mlp.2", "merger_list")
 
 def build(builder: Builder) -> Skeleton:
     fill(builder, QWEN3_MOE)
-    thinker = thinker_of(builder)
-    tower = thinker.sub("vision_config")
+    tower = thinker_of(builder).sub("vision_config")
     tower.fill(deepstack_visual_indexes=[8, 16, 24])
     vision, modalities = qwen3_vision(builder, "thinker.visual", tower, _NAMES)
     levels = len(tower.items("deepstack_visual_indexes"))

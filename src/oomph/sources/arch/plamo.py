@@ -114,8 +114,7 @@ def build_plamo3(builder: Builder) -> Skeleton:
 def _rope(builder: Builder, kind: str, width: int) -> Rope:
     """A base of its own for windows; no more rows than the context (plamo3.py:186)."""
     text = builder.text
-    table = text.table("rope_parameters", "rope_scaling")
-    own = table.get(kind)
+    own = text.table("rope_parameters", "rope_scaling").get(kind)
     if isinstance(own, dict):
         rope = rope_of(text, width, params=own)
     elif kind == "sliding_attention":

@@ -42,8 +42,7 @@ def build(builder: Builder) -> Skeleton:
 
 def labels(text: Config) -> int:
     """transformers: num_labels, or as many as id2label names, or two."""
-    named = text.table("id2label")
-    return text.integer("num_labels", default=len(named) or 2)
+    return text.integer("num_labels", default=len(text.table("id2label")) or 2)
 
 
 def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...]) -> Skeleton:

@@ -100,8 +100,7 @@ def after_words(judged: Judged) -> str:
 
 
 def cost_words(judged: Judged) -> str:
-    cost = judged.change.cost
-    parts = dict.fromkeys((cost, judged.why))
+    parts = dict.fromkeys((judged.change.cost, judged.why))
     return ". ".join(part[:1].upper() + part[1:] for part in parts if part) or _KINDS[judged.change.kind]
 
 
