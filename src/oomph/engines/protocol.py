@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.doctor.case import Case
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
-    from oomph.ir import Device, StageName
+    from oomph.ir import StageName
     from oomph.ir.observation import Observation
     from oomph.search.cards import Search
     from oomph.search.request import Arm
@@ -248,9 +248,7 @@ class EngineProtocol:
     # ---- resolve and plan --------------------------------------------------------------------------------------------
 
     terms: tuple[str, ...] = ()  # what --given TERM=SIZE can pin
-    layout: Literal["ranks", "placed"] = (
-        "ranks"  # every GPU is a rank with a share, or layers are placed, also on the host
-    )
+    layout: Literal["ranks", "placed"] = "ranks"  # GPUs are ranks with a share; or layers are placed, also on the host
 
     def gpus_needed(self, deployment: Deployment) -> int:
         """How many GPUs the command asks for."""
@@ -258,7 +256,7 @@ class EngineProtocol:
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
-        raise CannotPlan(f"{self.title} cannot be planned yet", hint="vLLM, llama.cpp and Ollama commands can")
+        raise CannotPlan(f"{self.title} cannot be planned yet")
 
     no_kernels: tuple[tuple[str, str], ...] = ()  # a vendor whose GPUs the engine does not run on, and a sentence
 
@@ -266,20 +264,12 @@ class EngineProtocol:
         """Why the published packages do not run on these GPUs, and a build of one's own may. "" = they do."""
         return ""
 
-    def require_kernels(self, gpus: Sequence[Device]) -> None:
-        for vendor, sentence in self.no_kernels:
-            if any(device.vendor == vendor for device in gpus):
-                hint = "llama.cpp and Ollama commands can be planned there: llama-server -hf REPOSITORY"
-                raise CannotPlan(sentence, hint=hint)
-
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan | None:
-        """What the processes hold of the host's memory, on the busiest node; None: it is not planned. `model` is the
-        checkpoint where it is loaded already."""
+        """What the processes hold of the host's memory, on the busiest node; None: it is not planned."""
         return None
 
     def uncounted_share(self, plan: Plan) -> float:
-        """Where CPU and GPU share one memory: the share of it that compilers, tuning and loading may take beyond what
-        the plan counts."""
+        """Of a memory that CPU and GPU share: what compilers, tuning and loading may take beyond the plan's figures."""
         from oomph.facts.unified import UNCOUNTED_PLAIN
 
         return UNCOUNTED_PLAIN

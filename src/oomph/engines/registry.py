@@ -1,13 +1,14 @@
 """The engines by name. Each is imported when it is first asked for, and its methods import the rest when called."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
 from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
-from oomph.errors import CommandError
-from oomph.ir import Deployment, Model, Plan
+from oomph.errors import CannotPlan, CommandError
+from oomph.ir import Deployment, Device, Model, Plan
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
@@ -30,12 +31,19 @@ def engine_of(deployment: Deployment) -> EngineProtocol:
 def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan:
     """The plan without its host; refused where the engine runs on none of a vendor's GPUs."""
     engine = engine_of(deployment)
-    engine.require_kernels(deployment.gpus)
+    require_kernels(engine, deployment.gpus)
     plan = engine.plan(deployment, model)
     missing = engine.missing_kernels(deployment)
     if not missing:
         return plan
     return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build that has kernels for it"))
+
+
+def require_kernels(engine: EngineProtocol, gpus: Sequence[Device]) -> None:
+    for vendor, sentence in engine.no_kernels:
+        if any(device.vendor == vendor for device in gpus):
+            hint = "llama.cpp and Ollama commands can be planned there: llama-server -hf REPOSITORY"
+            raise CannotPlan(sentence, hint=hint)
 
 
 def all_engines() -> tuple[EngineProtocol, ...]:

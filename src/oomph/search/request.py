@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.protocol import FitKnobs, fills
-from oomph.engines.registry import DEFAULT, engine_named, engine_of
+from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
 from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Deployment, Device, Experts, Model, State
 from oomph.units import GIB
@@ -228,7 +228,7 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
             f"fit searches no flags of {chosen.title}, which moves layers to the CPU instead",
             hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",
         )
-    chosen.require_kernels(gpus)
+    require_kernels(chosen, gpus)
     base = replace(parse(chosen.serve_command(model), engine), gpus=gpus)
     if missing := chosen.missing_kernels(base):
         raise CannotPlan(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
