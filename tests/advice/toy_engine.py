@@ -62,7 +62,7 @@ class Toy:
             raise OomphError("the engine does not take it")
         gpu = deployment.gpus[0]
         weights = deployment.given.get("weights", self.weights * UNIT)
-        weights -= SIZES[deployment.model] * UNIT + flags.get("offload", 0) * UNIT
+        weights -= (SIZES[deployment.model] + flags.get("offload", 0) + flags.get("layout", 0)) * UNIT
         activation = max(1, self.activation - flags.get("batch", 0)) * UNIT
         if "activation_peak" in deployment.measured:
             activation = deployment.measured["activation_peak"].bytes
@@ -165,6 +165,13 @@ def _others(chance: random.Random) -> Iterator[tuple[Kind, list[Change]]]:
     yield "environment", [Change("pages", "PAGES=1", "environment", environment={"PAGES": "1"}, cost="slower")]
     yield "release", [Change("release", "2.0", "release", version="2.0", cost="an upgrade")]
     yield "hardware", [Change("gpus", "a larger card", "hardware", gpus=(card(chance.choice((40, 60))),))]
+    yield (
+        "layout",
+        [
+            Change("layout", f"--layout {units}", "layout", flags={"layout": units}, moves=weights, cost="more links")
+            for units in (1, 3)
+        ],
+    )
     yield (
         "offload",
         [
