@@ -13,6 +13,7 @@ from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.failing_stage import AT_RUN_TIME, failing_stage
+from oomph.doctor.last_signs import cut_statement
 from oomph.doctor.ledger import account
 from oomph.doctor.prior import contradiction
 from oomph.doctor.rebuild import _as_many
@@ -20,6 +21,7 @@ from oomph.doctor.rule import Candidate, Tier
 from oomph.doctor.rules import rules
 from oomph.doctor.stages import Death
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
+from oomph.doctor.told import find_told
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.sources.gpu import parse_gpus
@@ -237,3 +239,34 @@ def test_what_was_consumed_holds_the_weights_and_the_context() -> None:
 def test_pinned_memory_at_the_very_start_of_a_log(before: int, is_harmless: bool) -> None:
     lines = (Observation(1, "lc_pinned", {}), Observation(1 + before, "lc_malloc", {}))
     assert stages_llamacpp.harmless(lines, 1) is is_harmless
+
+
+def test_the_scores_of_the_tiers_are_those_of_the_json() -> None:
+    assert {tier.name: int(tier) for tier in Tier} == {
+        "SAID": 100, "COMPUTED": 90, "LIKELY": 70, "POSSIBLE": 50, "REMARK": 30,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("available_gpu_memory = self", "profile_run"), ("avai", "profile_run"), ("ava", None), ("nothing of it", None),
+        ("kv_cache_configs = get_kv", "kv_check"), ("`self.model_executor.initialize_from_config`", "kv_alloc"),
+    ],
+)  # fmt: skip
+def test_a_paste_that_ends_inside_of_a_statement(text: str, stage: str | None) -> None:
+    assert cut_statement([Line(1, "before"), Line(2, text), Line(3, " ")]) == stage
+
+
+@pytest.mark.parametrize(("tried", "is_larger"), [(110, False), (111, True), (100, False)])
+def test_a_buffer_that_is_larger_than_the_whole_file(tried: int, is_larger: bool) -> None:
+    failure = Observation(2, "lc_malloc", {"tried": tried})
+    file = Observation(1, "lc_file", {"size": 100})
+    assert stages_llamacpp._larger_than_model(failure, (file, failure)) is is_larger
+    assert not stages_llamacpp._larger_than_model(failure, (failure,))
+
+
+def test_a_told_failure_is_quoted_as_far_as_a_line_goes() -> None:
+    words = "I am running into an out of memory error when I start the server " + "with many words " * 60
+    told = find_told([Line(1, words + ".")])
+    assert told is not None and len(told.text) == 600 and told.memory
