@@ -210,11 +210,11 @@ def test_tensorrt_llm_divides_layers_among_stages(
 # --- llama.cpp ------------------------------------------------------------------------------------------
 
 
-def _host_plan(flags: dict[str, Any], ram: int = 64, breaks: str = "host_ram", risk: str = "", later: int = 1) -> Any:
+def _host_plan(flags: dict[str, Any], ram: int = 64, breaks: str = "host_ram", later: int = 1) -> Any:
     parts = [SimpleNamespace(name="prompt cache")] * later
     return SimpleNamespace(
         host=SimpleNamespace(ram_bytes=ram, later=parts), deployment=SimpleNamespace(flags=flags),
-        verdict=SimpleNamespace(first_to_break=breaks, risk=risk),
+        verdict=SimpleNamespace(first_to_break=breaks),
     )  # fmt: skip
 
 
@@ -226,7 +226,6 @@ def _host_plan(flags: dict[str, Any], ram: int = 64, breaks: str = "host_ram", r
         (_host_plan({"load_mode": "mmap"}, later=0), []), (_host_plan({"load_mode": "none"}, later=0), ["load_mode"]),
         (_host_plan({"cache_ram": 0}), []), (_host_plan({"cache_ram": 4096}), ["cache_ram"]), (_host_plan({}, 0), []),
         (_host_plan({}, breaks="weights_load"), []),
-        (_host_plan({}, breaks="weights_load", risk="the prompt cache"), ["cache_ram"]),
     ],
 )  # fmt: skip
 def test_what_helps_host_memory(plan: Any, names: list[str]) -> None:
