@@ -48,7 +48,7 @@ SERVER = late_pattern(
 _SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
 # what a shell or a template would have put something else in place of
-UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
+UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.{0,300}\)|`.{0,300}`|<.{0,300}>|\{\{.{0,300}\}\}", re.DOTALL)
 # what shlex leaves without quotes; its import, and that of string, take as long as planning a change
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")

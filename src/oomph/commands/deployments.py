@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from oomph import boundary
 from oomph.commands import files
-from oomph.commands.call import TYPOGRAPHIC, Around, Call, pinned_releases, short, shown
+from oomph.commands.call import TYPOGRAPHIC, UNSET, Around, Call, pinned_releases, short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment
@@ -34,7 +34,6 @@ _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd
 _GPU_REMARK = late_pattern(
     r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE
 )
-_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a model that is still to be filled in
 _PLACEHOLDER = late_pattern(
     r"<[^>]*>|\{\w*\}|\{\{.*|\.\.\.|…|\[[^\]]*\]"
 )  # <model>, {model}, [MODEL]: an example's own words
@@ -238,7 +237,7 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
         if _PLACEHOLDER.fullmatch(deployment.model):
             raise CommandError(f"the model is {short(deployment.model)}: put its name in its place")
         # $MODELS/x.gguf has a name, $MODELS/$FILE and Qwen/Qwen3-${SIZE}B have none
-        if _UNSET.fullmatch(deployment.model) or _UNSET.search(deployment.model.rpartition("/")[2]):
+        if UNSET.fullmatch(deployment.model) or UNSET.search(deployment.model.rpartition("/")[2]):
             raise CommandError(
                 f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
             )

@@ -4,13 +4,12 @@ Written out, not built on argparse: a parser object with 300 options takes longe
 tests hold it against argparse itself.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from oomph.commands.call import short, shown
+from oomph.commands.call import UNSET, short, shown
 from oomph.engines.vllm.values import (
     LIST_KINDS,
     Refused,
@@ -26,7 +25,6 @@ from oomph.facts.vllm.flags import Flag, Options, Status, negated
 from oomph.late import late_pattern
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
-_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 
 
@@ -101,7 +99,7 @@ def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequenc
         if note := check_keys(flag, value, options):
             notes.append(note)
     except Refused as error:
-        if not used or not _UNSET.fullmatch(used[0]):
+        if not used or not UNSET.fullmatch(used[0]):
             raise refuse(name, error) from None
         if flag.group == "engine":
             what = "an argument of the script" if used[0][1:].isdigit() else "which nothing sets"
