@@ -19,7 +19,7 @@ from oomph.doctor.prior import contradiction
 from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Candidate, Tier
 from oomph.doctor.rules import rules
-from oomph.doctor.stages import Death
+from oomph.doctor.stages import Death, _child
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.doctor.told import find_told
 from oomph.ir.observation import Observation
@@ -270,3 +270,12 @@ def test_a_told_failure_is_quoted_as_far_as_a_line_goes() -> None:
     words = "I am running into an out of memory error when I start the server " + "with many words " * 60
     told = find_told([Line(1, words + ".")])
     assert told is not None and len(told.text) == 600 and told.memory
+
+
+@pytest.mark.parametrize(("between", "found"), [(0, 0), (398, 0), (399, None), (500, None)])
+def test_how_far_a_parents_report_is_from_its_childs_exception(between: int, found: int | None) -> None:
+    """A long log repeats its statistics: what is further away belongs to another failure."""
+    own = Observation(1, "exception", {}, text="torch.OutOfMemoryError", process="EngineCore")
+    noise = Observation(2, "statistics", {}, process="APIServer")
+    parent = Observation(3, "engine_dead", {}, process="APIServer")
+    assert _child((own, *([noise] * between), parent), between + 1) == found

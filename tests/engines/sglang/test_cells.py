@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from oomph.engines.sglang.cells import Cells, _index_row, _latent, _row, _sparse_index, _with_drafts, state_bytes
+from oomph.engines.sglang.deepseek_v4 import v4_pool
 from oomph.errors import CannotPlan
+from oomph.facts.sglang.facts import at
 from oomph.ir.model import Attention, Indexer, State
+from oomph.sources.load import load_once
 
 
 def settings(**values: Any) -> Any:
@@ -99,3 +102,27 @@ def test_a_state_that_is_not_known_is_refused() -> None:
     unknown: Any = SimpleNamespace(kind="another", conv_kernel=1)
     with pytest.raises(CannotPlan, match="another"):
         state_bytes(unknown, 1, "")
+
+
+def test_drafts_of_deepseek_v4_have_rings_of_twice_the_size() -> None:
+    """get_compress_state_ring_size: 8 tokens at ratio 4, 16 with drafts; a drafter is one layer more."""
+    model = load_once("deepseek-ai/DeepSeek-V4-Flash")
+    layers, facts = range(len(model.layers)), at("0.5.23")
+    pools = {
+        drafts: v4_pool(
+            model,
+            settings(drafts=drafts, page_size=256, swa_full_tokens_ratio=0.1, max_running_requests=8, attn_dp_size=1),
+            facts,
+            layers,
+        )
+        for drafts in (False, True)
+    }
+    mixers = [mixer for layer in model.layers for mixer in layer.mixers if isinstance(mixer, Attention)]
+    few = [mixer for mixer in mixers if mixer.compress_ratio == 4]
+    index = few[0].indexer.head_dim if few[0].indexer is not None else 0
+    state = 4 * (mixers[0].head_dim + index) * 4
+    page = 256 if facts.pools.v4_pages_padded else max(mixer.window or 256 for mixer in mixers)
+    inflation = (len(mixers) + 1) / len(mixers)
+    assert facts.pools.v4_rings_by_request
+    added = pools[True].per_window_token / inflation - pools[False].per_window_token
+    assert added == pytest.approx(8 / page * state * len(few), rel=1e-9)

@@ -12,6 +12,7 @@ from oomph.engines.vllm import start
 from oomph.engines.vllm.host import _kv_tiers, _number
 from oomph.engines.vllm.kv_check import _block_tokens
 from oomph.engines.vllm.kv_specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
+from oomph.engines.vllm.live import _Layer
 from oomph.engines.vllm.refusal_levers import refusal_levers
 from oomph.engines.vllm.resolve_modules import _kind, _runs
 from oomph.engines.vllm.terms import _variable
@@ -310,3 +311,13 @@ def test_where_a_kernel_runs(backend: str, sm: int, strategy: Any, activation: A
     facts: Any = SimpleNamespace(kernels={"fp8": {backend: (100, 110)}})
     scheme = Scheme("fp8", 8, "float", strategy, activation=activation)
     assert _runs(facts, "fp8", backend, scheme, sm) is runs
+
+
+@pytest.mark.parametrize(("groups", "widths"), [(1, (100, 30, 30)), (2, (100, 30, 60, 50)), (8, (100, 30, 60, 50))])
+def test_a_gated_norm_in_groups_is_there_twice(groups: int, widths: tuple[int, ...]) -> None:
+    layer: Any = SimpleNamespace(
+        batch=SimpleNamespace(layout=SimpleNamespace(tp=2)), model=SimpleNamespace(hidden_size=10),
+        layer=SimpleNamespace(mixers=("state",)), _projection=lambda: 100,
+    )  # fmt: skip
+    state: Any = SimpleNamespace(kind="mamba2", intermediate=60, groups=groups)
+    assert _Layer._state(layer, state) == widths
