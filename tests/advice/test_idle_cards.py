@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.plan import plan
+from oomph.plan import plan, try_changes
+from oomph.search.fit import fit
 
 SERVERS = {
     "vllm": ("vllm serve {}", "--tensor-parallel-size", "--data-parallel-size"),
@@ -62,3 +63,19 @@ def test_replicas_of_sglang_need_gpus_of_their_own() -> None:
     assert plan(f"{command} --enable-dp-attention", gpu="2x RTX 4090", advise=False).ranks
     alone = plan("python -m sglang.launch_server --model-path Qwen/Qwen3-0.6B --dp 2", gpu="RTX 4090", advise=False)
     assert len(alone.deployment.gpus) == 2
+
+
+@pytest.mark.parametrize(("gpu", "most"), [("RTX 4090 used 14GiB", 0.41), ("DGX Spark used 56GiB", 0.45)])
+def test_beside_what_holds_most_of_a_card_a_smaller_share_is_found(gpu: str, most: float) -> None:
+    """Another model on the card, a desktop, the system itself: fit's shares began at one half."""
+    answer = fit("Qwen/Qwen3-8B", gpu, context=8192, users=1)
+    assert answer.pick is not None and answer.pick.plan.verdict.outcome == "fits"
+    assert answer.pick.plan.resolved["gpu_memory_utilization"] <= most
+    advice = plan("vllm serve Qwen/Qwen3-8B-AWQ", gpu=gpu).advice
+    assert advice is not None and advice.fixes[0].change.flags["gpu_memory_utilization"] <= most
+
+
+def test_nobody_is_told_to_end_the_system_itself() -> None:
+    for gpu, can_end in (("DGX Spark", False), ("Jetson Orin NX 16GB", False), ("RTX 4090 used 14GiB", True)):
+        table = try_changes(plan("vllm serve Qwen/Qwen3-0.6B", gpu=gpu, advise=False))
+        assert any(row.judged.change.lever == "used_memory" for row in table.rows) is can_end

@@ -172,8 +172,11 @@ def outcome_of_text(fix: Judged, before: Plan, observed: int | None = None) -> s
     return after.verdict.outcome
 
 
-def described(gpus: Iterable[Device]) -> list[dict[str, object]]:
-    return [{"name": d.name, "total_bytes": d.total_bytes, "used_bytes": d.used_bytes} for d in gpus]
+def described(gpus: Sequence[Device]) -> list[dict[str, object]]:
+    """What the system is thought to hold of a memory that it shares with the GPU is no reading: it is left out."""
+    readings = [{"used_bytes": d.used_bytes} if d.used_before.low == d.used_before.high else {} for d in gpus]
+    cards = [{"name": d.name, "total_bytes": d.total_bytes} for d in gpus]
+    return [{**card, **reading} for card, reading in zip(cards, readings, strict=True)]
 
 
 def unique(fixes: Iterable[Judged]) -> list[Judged]:

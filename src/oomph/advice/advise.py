@@ -23,7 +23,8 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     judged = [judge_lever(judge, lever) for kind in _AT_ONCE for lever in by_kind[kind]]
     if judge.before.verdict.outcome == "fits":
         return _for_a_fitting_plan(judged, why)
-    if not any(fix.change.rank < _DEAR for fix in _fixes(judged)):
+    # what else runs on the card may have to stay there
+    if not any(fix.change.rank < _DEAR and fix.change.kind != "host" for fix in _fixes(judged)):
         flags = [lever for kind in ("flag", "environment") for lever in by_kind[kind]]
         judged += list(smallest_combination(judge, flags)) or around_a_middle(judge, flags)
         if not _fixes(judged):  # the GPUs that are there, with one or two flags besides, before a download

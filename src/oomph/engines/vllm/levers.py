@@ -120,8 +120,8 @@ def _budget(plan: Plan) -> Iterator[Lever]:
 
 
 def _below(share: float) -> list[float]:
-    """Utilisations in steps of five hundredths, down to half of the memory."""
-    return [value / 100 for value in range(90, 45, -5) if value / 100 < share - 0.005]
+    """Utilisations in steps of five hundredths."""
+    return [value / 100 for value in range(90, 15, -5) if value / 100 < share - 0.005]
 
 
 def _free_share(plan: Plan) -> float:
@@ -279,10 +279,11 @@ def _mapping(value: object) -> dict[str, Any]:
 
 def _machine(plan: Plan) -> Iterator[Lever]:
     gpus = plan.deployment.gpus
-    used = sum(device.used_bytes for device in gpus)
+    # what the system itself is thought to hold of a memory that it shares with the GPU nobody can end
+    used = max((held.bytes for held in (device.used_before for device in gpus) if held.low == held.high), default=0)
     if used:
         free = tuple(replace(device, used_bytes=0) for device in gpus)
-        label = f"end what holds {gib(max(d.used_bytes for d in gpus))} of the card, or take another GPU"
+        label = f"end what holds {gib(used)} of the card, or take another GPU"
         yield Lever(
             "used_memory", (Change("used_memory", label, "host", gpus=free, cost="the card for this server alone"),)
         )
