@@ -126,7 +126,7 @@ GPT_OSS = ("vllm serve openai/gpt-oss-120b", "H100")
         (*GEMMA, 26, 8, 8_000),
         (*AWQ, 34, 2, 900),
         (*DEEPSEEK, 5, 3, 1_700),
-        ("vllm serve openai/gpt-oss-120b", "DGX Spark", 48, 3, 250),
+        ("vllm serve openai/gpt-oss-120b", "DGX Spark", 50, 3, 250),
     ],
 )
 def test_advice_plans_what_can_matter(

@@ -126,7 +126,7 @@ class Solver:
         def over(i: int) -> bool:
             return self.outcome(arm, context, users, grid[i]).kind == "over"
 
-        guess = grid.index(near) if near in grid else len(grid) // 2
+        guess = grid.index(near) if near in grid else 3 * len(grid) // 4
         first = self.outcome(arm, context, users, grid[guess])
         if first.kind == "never":
             return 0.0
