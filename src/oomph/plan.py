@@ -17,6 +17,7 @@ from oomph.errors import CommandError
 from oomph.host import parse_ram, with_ram
 from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
 from oomph.planning import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
+from oomph.units import MIB
 
 if TYPE_CHECKING:
     from oomph.advice.judge import Judge
@@ -103,11 +104,16 @@ def _judge(plan: Plan, model: Model | None) -> "Judge":
     return Judge(plan, run_changed, to_shell)
 
 
+def _card_words(device: Device) -> str:
+    """The card as --gpu takes it, with what else is on it."""
+    return f"{device.name} used {device.reading // MIB}MiB" if device.reading else device.name
+
+
 def next_step(plan: Plan) -> str:
     """Where no change of this command is enough: the command that searches further."""
     from oomph.commands.call import quote
 
-    cards = Counter(device.name for device in plan.deployment.gpus)
+    cards = Counter(map(_card_words, plan.deployment.gpus))
     gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())
     model, own = quote(plan.deployment.model), engine_of(plan.deployment)
     engine = f" --engine {own.name}" if own.name != DEFAULT and fills(own, "fit_knobs") else ""

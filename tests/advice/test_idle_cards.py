@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from oomph.plan import plan, try_changes
 from oomph.search.fit import fit
+from oomph.sources.gpu import parse_gpus
 
 SERVERS = {
     "vllm": ("vllm serve {}", "--tensor-parallel-size", "--data-parallel-size"),
@@ -79,3 +82,11 @@ def test_nobody_is_told_to_end_the_system_itself() -> None:
     for gpu, can_end in (("DGX Spark", False), ("Jetson Orin NX 16GB", False), ("RTX 4090 used 14GiB", True)):
         table = try_changes(plan("vllm serve Qwen/Qwen3-0.6B", gpu=gpu, advise=False))
         assert any(row.judged.change.lever == "used_memory" for row in table.rows) is can_end
+
+
+def test_the_search_that_a_plan_names_is_on_the_card_as_it_is() -> None:
+    for gpu in ("RTX 4090 used 22GiB", "DGX Spark used 110GiB", "RTX 4060"):
+        advice = plan("vllm serve Qwen/Qwen3-32B", gpu=gpu).advice
+        assert advice is not None
+        words = shlex.split(advice.next_step.partition(", or ")[0])
+        assert parse_gpus(words[words.index("--gpu") + 1]) == parse_gpus(gpu)

@@ -174,7 +174,7 @@ def outcome_of_text(fix: Judged, before: Plan, observed: int | None = None) -> s
 
 def described(gpus: Sequence[Device]) -> list[dict[str, object]]:
     """What the system is thought to hold of a memory that it shares with the GPU is no reading: it is left out."""
-    readings = [{"used_bytes": d.used_bytes} if d.used_before.low == d.used_before.high else {} for d in gpus]
+    readings = [{"used_bytes": d.used_bytes} if d.reading == d.used_bytes else {} for d in gpus]
     cards = [{"name": d.name, "total_bytes": d.total_bytes} for d in gpus]
     return [{**card, **reading} for card, reading in zip(cards, readings, strict=True)]
 

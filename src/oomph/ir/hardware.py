@@ -62,6 +62,12 @@ class Device(Struct, frozen=True):
         return Term("system", system.used_bytes, system.used_low, system.used_high, "assumed")
 
     @property
+    def reading(self) -> int:
+        """What somebody read off the machine as in use; 0 where it is only what such a machine usually holds."""
+        before = self.used_before
+        return before.bytes if before.low == before.high else 0
+
+    @property
     def sm(self) -> int:
         """90 for compute capability 9.0, the way engines number it."""
         return self.capability[0] * 10 + self.capability[1]

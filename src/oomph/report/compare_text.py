@@ -25,14 +25,14 @@ def render(comparison: Comparison, style: Style, *, width: int = 100, everything
         )
         if row.why:
             short = f", {gib(row.short_bytes)} short" if row.short_bytes else ""
-            lines.append(f"  {'':<13}{style.dim(row.why + short)}")
+            lines += wrap(style.dim(row.why + short), width, " " * 15, " " * 15)
     lines += [
         "",
         *wrap(f"{style.bold('Take')}     {comparison.advice}", width, "  ", " " * 11),
         "",
         *[f"  {engine_named(r.engine).title:<13}{r.command}" for r in comparison.rows if r.fits and r.command],
         "",
-        f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}",
+        *wrap(style.dim("users: requests of the whole context at once; bits: a weight, on average"), width, "  ", "  "),
     ]
     return "\n".join(lines).rstrip() + "\n\n"
 

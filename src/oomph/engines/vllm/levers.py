@@ -280,8 +280,7 @@ def _mapping(value: object) -> dict[str, Any]:
 def _machine(plan: Plan) -> Iterator[Lever]:
     gpus = plan.deployment.gpus
     # what the system itself is thought to hold of a memory that it shares with the GPU nobody can end
-    used = max((held.bytes for held in (device.used_before for device in gpus) if held.low == held.high), default=0)
-    if used:
+    if used := max((device.reading for device in gpus), default=0):
         free = tuple(replace(device, used_bytes=0) for device in gpus)
         label = f"end what holds {gib(used)} of the card, or take another GPU"
         yield Lever(
