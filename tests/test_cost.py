@@ -16,9 +16,9 @@ import pytest
 
 import oomph
 from oomph.advice.judge import Judge
+from oomph.engines.common.allocator import Allocator
 from oomph.engines.sglang import weights
 from oomph.engines.vllm import load_peak, loaded, planner
-from oomph.engines.vllm.allocator import Allocator
 from oomph.plan import try_changes, with_advice
 from oomph.simulate.config import Config, Group
 from oomph.simulate.loop import Loop

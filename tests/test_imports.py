@@ -116,6 +116,41 @@ def test_arrows_point_up() -> None:
     assert not wrong
 
 
+def own_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """What is imported of oomph itself: modules, and names of packages, which may be modules."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("oomph."))
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "oomph":
+            if SRC.parent.joinpath(*node.module.split("."), "__init__.py").exists():
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def is_there(name: str) -> bool:
+    path = SRC.parent.joinpath(*name.split("."))
+    package = path.parent / "__init__.py"
+    return (
+        path.with_suffix(".py").exists()
+        or (path / "__init__.py").exists()
+        or (package.exists() and path.name in package.read_text())
+    )
+
+
+def test_every_import_names_a_module_that_is_there() -> None:
+    """Also inside of functions: a module that was moved is missed here, not when somebody calls them."""
+    root = SRC.parents[1]
+    others = (path for folder in ("tests", "tools") for path in (root / folder).rglob("*.py"))
+    wrong = [
+        f"{path.relative_to(root)} imports {name}"
+        for path in (*source_trees.files(), *others)
+        for name in own_imports(walk(path))
+        if not is_there(name)
+    ]
+    assert not wrong
+
+
 def test_heavy_imports_are_late() -> None:
     wrong = []
     for path in files():

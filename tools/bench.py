@@ -59,7 +59,7 @@ def deployments(folder: Path, count: int = 2000) -> float:
     """Seconds of CPU for the exact part of one plan: settings, weights on a rank, the KV cache."""
     from msgspec.structs import replace
 
-    from oomph.engines.ranks import Rank
+    from oomph.engines.common.ranks import Rank
     from oomph.engines.vllm.kv import kv
     from oomph.engines.vllm.loaded import weights_terms
     from oomph.engines.vllm.run import Run

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from oomph import plan
+from oomph.engines.common.ranks import ranks_on
 from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
-from oomph.engines.ranks import ranks_on
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.command import check as sglang_check
 from oomph.engines.sglang.kernels import _decodes_with_flashinfer

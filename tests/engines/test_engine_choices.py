@@ -10,6 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.common import shard
+from oomph.engines.common.allocator import ROUND, Allocator
+from oomph.engines.common.expert_kernel import (
+    ExpertSetting,
+    _packed_refusal,
+    expert_setting,
+    routing_method,
+    scheme_family,
+)
 from oomph.engines.llamacpp.cache import state_bytes
 from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.ollama.planner import resolve_name
@@ -18,17 +27,9 @@ from oomph.engines.sglang import controls as sglang_controls
 from oomph.engines.sglang.command import parse as parse_sglang
 from oomph.engines.sglang.failed import from_arguments
 from oomph.engines.trtllm import resolve as trtllm
-from oomph.engines.vllm import controls as vllm_controls, shard, terms, values
-from oomph.engines.vllm.allocator import ROUND, Allocator
+from oomph.engines.vllm import controls as vllm_controls, terms, values
 from oomph.engines.vllm.arguments import _spelled
 from oomph.engines.vllm.backend_query import _hd256_falls_back
-from oomph.engines.vllm.expert_kernel import (
-    ExpertSetting,
-    _packed_refusal,
-    expert_setting,
-    routing_method,
-    scheme_family,
-)
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_build import verify_config
 from oomph.errors import CannotPlan, CommandError, UnknownCache, UnknownModel

@@ -17,18 +17,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.common import allocator
+from oomph.engines.common.ranks import Rank
 from oomph.engines.llamacpp import compute as llamacpp
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
 from oomph.engines.llamacpp.tensors import tensors_of, width_of
-from oomph.engines.ranks import Rank
 from oomph.engines.sglang.pools import Stage, request_window_tokens, size_pools
 from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.sglang.settings import shape_of
 from oomph.engines.trtllm import pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import rank_terms
-from oomph.engines.vllm import allocator, graphs as vllm_graphs, kv_check
+from oomph.engines.vllm import graphs as vllm_graphs, kv_check
 from oomph.engines.vllm.kv_check import KvInput
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.ranks import Rank
 from oomph.engines.vllm.load_player import Point
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.planner import plan_vllm

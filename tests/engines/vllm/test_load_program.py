@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import oomph
+from oomph.engines.common.allocator import LARGE_BUFFER, Allocator
 from oomph.engines.vllm import load_peak, loaded, planner
-from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator
 from oomph.engines.vllm.load_peak import Load
 from oomph.engines.vllm.load_player import Player
 from oomph.engines.vllm.load_program import Program

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from h200_truth import Case, rows
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.ranks import Rank
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.run import Run
 from oomph.facts.vllm.versions import NEWEST

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from arch_build import build, elements, mixers, tensors
 
-from oomph.engines.vllm.shard import outs
+from oomph.engines.common.shard import outs
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Experts, Linear, Model, State
 from oomph.sources.build import build_model

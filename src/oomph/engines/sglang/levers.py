@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.other_levers import (
+from oomph.engines.common.levers import (
     NotRead,
     Setting,
     checkpoint_levers,

@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank, ranks_on
+from oomph.engines.common.ranks import Rank, ranks_on
+from oomph.engines.common.shard import Layout, stage_layers
 from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
 from oomph.engines.sglang.drafts import drafter_row
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
@@ -15,7 +16,6 @@ from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_frac
 from oomph.engines.sglang.settings import ModelShape, Settings, is_window
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
-from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import Allocator, Block
+from oomph.engines.common.allocator import Allocator, Block
 from oomph.units import round_up
 
 # triton_kernels/tensor_details/layout_details: hopper_value.py pads both sides to 64, hopper_scale.py rows to

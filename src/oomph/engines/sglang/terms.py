@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.created import Placed
+from oomph.engines.common.ranks import Rank
 from oomph.engines.sglang.drafts import drafter_bytes
 from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.engines.sglang.weights import RankPlace, RankWeights, rank_weights
-from oomph.engines.vllm.weights import Placed
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.ranks import Rank
 from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.safe_fraction import EAGER_DECODING, Decoding

@@ -1,6 +1,6 @@
 """What one rank's layers create on the GPU, before anything is loaded, as SGLang's layers divide a model.
 
-The walk over the modules is shared with vLLM (engines/vllm/weights.py): both engines' layers have the same lineage.
+The walk over the modules is shared with vLLM (engines/common/created.py): both engines' layers have the same lineage.
 What SGLang divides otherwise is taken from a second walk: attention by its own groups, experts by expert parallelism.
 """
 
@@ -10,12 +10,12 @@ from functools import cache, lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.other_walks import choose_parts, with_experts
+from oomph.engines.common.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
+from oomph.engines.common.created import Build, Placed, by_part, created
+from oomph.engines.common.shard import Layout, stage_layers
+from oomph.engines.common.walks import choose_parts, with_experts
 from oomph.engines.sglang.repack import repacked_for_triton
 from oomph.engines.sglang.settings import ModelShape, Settings
-from oomph.engines.vllm.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
-from oomph.engines.vllm.shard import Layout, stage_layers
-from oomph.engines.vllm.weights import Build, Placed, by_part, created
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab

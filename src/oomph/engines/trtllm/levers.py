@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from oomph.engines.other_levers import (
+from oomph.engines.common.levers import (
     NotRead,
     Setting,
     checkpoint_levers,

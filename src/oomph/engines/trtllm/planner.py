@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank, ranks_on
+from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.trtllm.notes import assumptions, warnings
 from oomph.engines.trtllm.pool import (
     Cells,

@@ -3,7 +3,8 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.created import by_part
+from oomph.engines.common.ranks import Rank
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.weights import (
     absorbed_bytes,
@@ -12,7 +13,6 @@ from oomph.engines.trtllm.weights import (
     tied_head_bytes,
     widened_inputs,
 )
-from oomph.engines.vllm.weights import by_part
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import outside, weights as facts
 from oomph.ir import Basis, Deployment, Device, Experts, Linear, Model, Term

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.ranks import Rank
 from oomph.engines.trtllm.pool import Cells, Pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import Terms

@@ -1,17 +1,17 @@
 """What one rank's layers create on the GPU, as TensorRT-LLM's layers divide a model.
 
-The walk over the modules is shared with vLLM (engines/vllm/weights.py): both split by columns and rows and by heads.
+The walk over the modules is shared with vLLM (engines/common/created.py): both split by columns and rows and by heads.
 What is divided otherwise is taken from a second walk: experts by expert parallelism, and everything but the experts
 whole on every rank under attention data parallelism.
 """
 
 from msgspec.structs import replace
 
-from oomph.engines.other_walks import choose_parts, with_experts
+from oomph.engines.common.created import Build, Placed, created
+from oomph.engines.common.shard import Layout
+from oomph.engines.common.walks import choose_parts, with_experts
 from oomph.engines.trtllm.pool import stage_layers
 from oomph.engines.trtllm.settings import Settings
-from oomph.engines.vllm.shard import Layout
-from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import weights as facts
 from oomph.ir import Attention, Experts, Model, Vocab

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph.engines.vllm.shard import Layout
+from oomph.engines.common.shard import Layout
 from oomph.facts.vllm import activation as facts
 
 

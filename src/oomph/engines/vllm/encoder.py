@@ -5,8 +5,8 @@ from math import prod
 
 from msgspec import Struct
 
+from oomph.engines.common.shard import outs
 from oomph.engines.vllm.run import Run
-from oomph.engines.vllm.shard import outs
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.encoders import DEFAULT, MASK_MULTIPLE, PATCHES, Patches
 from oomph.ir import Linear, Param, Tower

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import Allocator, Block
+from oomph.engines.common.allocator import Allocator, Block
 from oomph.units import cdiv
 
 PROMPT, SHORT_PROMPT = 256, 16

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.other_levers import (
+from oomph.engines.common.levers import (
     checkpoint_levers,
     idle_cards_lever,
     larger_cards_lever,

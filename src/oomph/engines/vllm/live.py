@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from oomph.engines.common.shard import in_features, outs
 from oomph.engines.vllm.batch import Batch, Phase, Widths
 from oomph.engines.vllm.live_experts import expert_inputs, quantises_input, unshared
-from oomph.engines.vllm.shard import in_features, outs
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Model, Param, State

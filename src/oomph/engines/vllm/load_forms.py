@@ -6,10 +6,10 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, SMALL, Block, WholeBlock, request_size, small_block
+from oomph.engines.common.allocator import LARGE_BUFFER, ROUND, SMALL, Block, WholeBlock, request_size, small_block
+from oomph.engines.common.created import Build, Created, Placed
 from oomph.engines.vllm.load_program import Programs, Rise
 from oomph.engines.vllm.load_steps import Setting, is_retied, latent_copies, pieces, steps_of
-from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.vllm.experts_case import Step as RepackStep
 from oomph.facts.vllm.repack import rope_steps
 from oomph.ir import Experts, Linear, Vocab

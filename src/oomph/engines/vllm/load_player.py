@@ -7,11 +7,11 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from oomph.engines.vllm.allocator import NO_LIMIT, ROUND, Allocator, Block, FreeBlocks, request_size
+from oomph.engines.common.allocator import NO_LIMIT, ROUND, Allocator, Block, FreeBlocks, request_size
+from oomph.engines.common.created import Placed
 from oomph.engines.vllm.load_forms import Built, Form, Module
 from oomph.engines.vllm.load_program import Rise
 from oomph.engines.vllm.load_steps import Setting, is_fp8
-from oomph.engines.vllm.weights import Placed
 from oomph.facts.vllm.experts_case import Step
 
 # The heights of a load, in order: each allocation that took it higher than it had been.

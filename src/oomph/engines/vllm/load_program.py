@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, MIN_LARGE, ROUND, SMALL, Block
+from oomph.engines.common.allocator import LARGE_BUFFER, MIN_LARGE, ROUND, SMALL, Block
 from oomph.units import round_up
 
 Rise = tuple[str, int, int]  # module, size, bytes above the start: each higher than the one before

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, Block, FreeSizes
+from oomph.engines.common.allocator import LARGE_BUFFER, ROUND, Block, FreeSizes
 from oomph.engines.vllm.load_forms import Built, Module, Network
 from oomph.engines.vllm.load_player import SIZE, Player
 from oomph.engines.vllm.load_program import Program, Programs, Recorder, Rise

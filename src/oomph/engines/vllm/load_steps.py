@@ -7,13 +7,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import ROUND
-from oomph.engines.vllm.expert_kernel import expert_kernel, padded_sizes
+from oomph.engines.common.allocator import ROUND
+from oomph.engines.common.created import Build, Created, Placed
+from oomph.engines.common.expert_kernel import expert_kernel, padded_sizes
+from oomph.engines.common.shard import experts_share, in_features, linear_ranks, local_experts, outs, stage_layers
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.plain_flags import Balancing, Offload
-from oomph.engines.vllm.shard import experts_share, in_features, linear_ranks, local_experts, outs, stage_layers
 from oomph.engines.vllm.traits import Traits
-from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
 from oomph.facts.vllm.repack import Case, Repacking

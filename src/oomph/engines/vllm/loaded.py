@@ -7,9 +7,10 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank
-from oomph.engines.vllm.allocator import SMALL, request_size
-from oomph.engines.vllm.expert_kernel import ExpertSetting
+from oomph.engines.common.allocator import SMALL, request_size
+from oomph.engines.common.created import Build, Created, Placed, created
+from oomph.engines.common.expert_kernel import ExpertSetting
+from oomph.engines.common.ranks import Rank
 from oomph.engines.vllm.load_forms import Counted, Network
 from oomph.engines.vllm.load_peak import Draft, Load, play
 from oomph.engines.vllm.load_player import Place, Point
@@ -20,7 +21,6 @@ from oomph.engines.vllm.plain_flags import Balancing
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.traits import Traits
-from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.running import is_eagle_head
 from oomph.facts.vllm.weights import FASTSAFETENSORS_FILE

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from oomph.engines.common.created import Build
+from oomph.engines.common.shard import in_features, local_experts, outs, stage_layers
 from oomph.engines.vllm.plain_flags import Lora
-from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_layers
-from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.lora import HEAD_IS_EMBEDDING, LoraFacts
 from oomph.ir import Experts, Linear, Model, Module, Vocab

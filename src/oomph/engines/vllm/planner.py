@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank, ranks_on
+from oomph.engines.common.ranks import Rank, ranks_on
+from oomph.engines.common.shard import local_experts
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Alike, Run
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.engines.vllm.settings import layout_of, scaled_rotary
-from oomph.engines.vllm.shard import local_experts
 from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import (
     RankInput,

@@ -10,7 +10,7 @@ Besides the Model's own fields these params are read, where a config.json has th
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.expert_kernel import expert_setting
+from oomph.engines.common.expert_kernel import expert_setting
 from oomph.engines.vllm.kv_blocks import Setup
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers

@@ -2,10 +2,10 @@
 
 from math import gcd
 
+from oomph.engines.common.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.kv_dtypes import TURBOQUANT
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm import known
 from oomph.facts.vllm.known import FP8_BLOCKS_CUT, NO_FP8_MOE, PP_REFUSAL, Support

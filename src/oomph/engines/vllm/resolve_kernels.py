@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from oomph.engines.common.shard import in_features, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.linear_backends import CAPABILITY, CUT_GROUP, PACKED, LinearKernels
 from oomph.ir import Linear, Scheme

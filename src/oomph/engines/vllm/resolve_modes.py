@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.common.shard import stage_sizes
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import HEADS_REFUSED, invalid, one_of, outside, verify_flags
-from oomph.engines.vllm.shard import stage_sizes
 from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.facts import Facts

@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 
-from oomph.engines.vllm.expert_kernel import ExpertSetting, kernel_refusal
+from oomph.engines.common.expert_kernel import ExpertSetting, kernel_refusal
+from oomph.engines.common.shard import Layout
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve_build import verify_blocks, verify_groups, verify_layers, verify_mxfp8, verify_states
 from oomph.engines.vllm.resolve_kernels import kernel_order, verify_kernels
-from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.linear_backends import LAYERS, NONE_FOUND, PACKED, REASONS, REFUSED, LinearBackends

@@ -1,10 +1,10 @@
 """From resolved settings to what decides the created weights."""
 
-from oomph.engines.ranks import Rank
-from oomph.engines.vllm.expert_kernel import expert_setting
+from oomph.engines.common.created import Build
+from oomph.engines.common.expert_kernel import expert_setting
+from oomph.engines.common.ranks import Rank
+from oomph.engines.common.shard import Layout
 from oomph.engines.vllm.run import Run
-from oomph.engines.vllm.shard import Layout
-from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.create_weights import mla_kv_scales
 from oomph.facts.vllm.weights import EMBEDDING_METHODS

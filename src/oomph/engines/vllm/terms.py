@@ -5,11 +5,13 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from oomph.engines.ranks import Rank
+from oomph.engines.common.created import Build
+from oomph.engines.common.expert_kernel import layer_kernels
+from oomph.engines.common.ranks import Rank
+from oomph.engines.common.shard import stage_layers
 from oomph.engines.vllm.activation import activation, draft_tensors
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder, encoder
-from oomph.engines.vllm.expert_kernel import layer_kernels
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.online import online_scheme, quantised
@@ -18,11 +20,9 @@ from oomph.engines.vllm.resolve_graphs import compiles
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.serving import after_start, captured
 from oomph.engines.vllm.settings import build_for, layout_of
-from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.vendors import Start, on_its_card
-from oomph.engines.vllm.weights import Build
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts, outside

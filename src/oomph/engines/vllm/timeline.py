@@ -47,7 +47,7 @@ class RankInput(Struct, frozen=True):
     died: Point | None  # the allocation with which the load runs out
     layers: int
     graphs_profiled: bool
-    expert_kernels: tuple[str, ...]  # engines/vllm/expert_kernel.py
+    expert_kernels: tuple[str, ...]  # engines/common/expert_kernel.py
     peak: PhaseKind | None  # where profiling is highest; None: the term is pinned
     context_measured: bool  # False: as start-ups on such cards printed it
     graph_share: float  # Gaudi: of the usable memory what is kept for graphs

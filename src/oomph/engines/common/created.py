@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.expert_kernel import GLOBAL_SCALES, ExpertSetting, expert_kernel, padded_sizes
-from oomph.engines.vllm.shard import (
+from oomph.engines.common.expert_kernel import GLOBAL_SCALES, ExpertSetting, expert_kernel, padded_sizes
+from oomph.engines.common.shard import (
     Layout,
     experts_share,
     in_features,

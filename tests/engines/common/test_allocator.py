@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator, Block, request_size
+from oomph.engines.common.allocator import LARGE_BUFFER, Allocator, Block, request_size
 from oomph.units import MIB
 
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from oomph.engines.vllm.weights import Placed
+from oomph.engines.common.created import Placed
 from oomph.ir import Block, Experts, Layer, Model
 
 

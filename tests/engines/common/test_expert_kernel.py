@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 
 import oomph
-from oomph.engines.vllm.expert_kernel import ExpertSetting, _query, routing_method
-from oomph.engines.vllm.shard import Layout
+from oomph.engines.common.expert_kernel import ExpertSetting, _query, routing_method
+from oomph.engines.common.shard import Layout
 from oomph.facts.vllm.expert_kernels import KERNELS, Query
 from oomph.facts.vllm.facts import at
 from oomph.ir.model import Experts, Routing, Scheme
