@@ -82,9 +82,18 @@ class Call(Struct, frozen=True):
         return choose_release(engine, request, image=self.image, program=program, pinned=self.pinned)
 
     def starts(
-        self, engine: Engine, model: str, flags: dict[str, Any], notes: Iterable[str] = (), usage: Usage = "serve"
+        self,
+        engine: Engine,
+        model: str,
+        flags: dict[str, Any],
+        notes: Iterable[str] = (),
+        usage: Usage = "serve",
+        names: Mapping[str, str] | None = None,
     ) -> Deployment:
-        """What it starts, as an engine reads it: without GPUs, with the notes that the report should have."""
+        """What it starts, as an engine reads it: without GPUs, with the notes that the report should have.
+
+        `names`: option -> field, for writing each option as it was typed.
+        """
         environment = memory_variables(self.environment)
         return Deployment(
             engine=engine,
@@ -95,7 +104,13 @@ class Call(Struct, frozen=True):
             usage=usage,
             gpu_count=self.gpu_count or visible_devices(environment),
             notes=tuple(dict.fromkeys((*self.notes, *notes))),
+            spelling=_spelling(self.words, names or {}),
         )
+
+
+def _spelling(words: Sequence[str], names: Mapping[str, str]) -> dict[str, str]:
+    options = (word.partition("=")[0] for word in words if word.startswith("-"))
+    return {names[option]: option for option in options if option in names}
 
 
 def memory_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -44,6 +44,8 @@ class Deployment(Struct, frozen=True):
     ram_bytes: int = 0  # host memory of one node, as it is known (host.py); 0 = not known
     ram_available: int = 0  # of it, not in use by others
     ram_from: str = ""  # "--ram", "this machine", "the container's limit"
+    spelling: dict[str, str] = {}  # field -> the option as it was typed: "-tp"; written so again
+    passed: tuple[str, ...] = ()  # words of the command that no plan reads and no field holds; written as they were
     gpu_mention: str = ""  # the one card that the prose around a command speaks of; counts where there is no GPU at all
 
     def pin(self, own: Term) -> Term:

@@ -53,7 +53,7 @@ def test_what_a_flag_takes(words: str, field: str, value: Any) -> None:
         with pytest.raises(CommandError):
             parse(words.split())
     else:
-        assert parse(words.split())[0][field] == value
+        assert parse(words.split()).flags[field] == value
 
 
 @pytest.mark.parametrize(

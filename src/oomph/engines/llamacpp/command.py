@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from oomph.commands.call import Call, program, short
 from oomph.errors import CannotPlan, CommandError
@@ -19,13 +21,13 @@ def deployment(call: Call, release: Engine) -> Deployment:
     name = program(call.words[0])
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
-    flags, notes = parse(call.words[1:])
+    flags, notes, passed = parse(call.words[1:])
     for row in ROWS:
         text = call.environment.get(row.environment) if row.environment else None
         if text is not None and row.field not in flags:
             _set(flags, row, row.environment, text)
     flags["program"] = "cli" if name in ("llama-cli", "main") else "server"
-    return call.starts(release, model_of(flags), flags, notes)
+    return replace(call.starts(release, model_of(flags), flags, notes, names=_FIELDS), passed=tuple(passed))
 
 
 def model_of(flags: Mapping[str, Any]) -> str:
@@ -39,9 +41,16 @@ def model_of(flags: Mapping[str, Any]) -> str:
     raise CommandError("no model is named: llama-server takes -m FILE.gguf or -hf ORG/NAME:QUANT")
 
 
-def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+class Parsed(NamedTuple):
+    flags: dict[str, Any]
+    notes: list[str]
+    passed: list[str]  # what decides no memory: --jinja, --port 8080
+
+
+def parse(words: Sequence[str]) -> Parsed:
     flags: dict[str, Any] = {}
     notes: list[str] = []
+    passed: list[str] = []
     at = 0
     while at < len(words):
         word = words[at]
@@ -49,12 +58,14 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         row = BY_NAME.get(name.replace("_", "-") if name.startswith("--") else name)
         at += 1
         if row is None:
+            first = at - 1
             if word.startswith("-") and not {name, word} & (SWITCHES | VALUED | SWITCHED):
                 notes.append(_unknown(name))
             if word.startswith("-") and word not in SWITCHES | SWITCHED and not equals and at < len(words):
                 at += 0 if words[at].startswith("-") and not re.fullmatch(r"-\d[\d.]*", words[at]) else 1
             elif not word.startswith("-"):
                 notes.append(f"{short(word)} is no flag of llama.cpp: it would refuse the command")
+            passed += words[first:at] if word.startswith("-") else []
             continue
         if row.kind in ("true", "false", "cpu_moe"):
             _set(flags, row, name, "on")
@@ -68,7 +79,7 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             value = words[at]
             at += 1
         _set(flags, row, name, value)
-    return flags, notes
+    return Parsed(flags, notes, passed)
 
 
 def _unknown(name: str) -> str:
@@ -150,24 +161,61 @@ def _overrides(name: str, text: str) -> list[tuple[str, str]]:
     return out
 
 
+# Which field an option's spelling is kept under; those that fill -ot's list each have their own.
+_FIELDS = {name: row.kind if row.field == "override_tensor" else row.field for name, row in BY_NAME.items()}
+
+
 def to_words(deployment: Deployment) -> list[str]:
-    """A command that gives the same flags again."""
+    """A command that gives the same flags again, each as it was typed."""
     words = ["llama-cli" if deployment.flags.get("program") == "cli" else "llama-server"]
-    first: dict[tuple[str, str], Flag] = {}
-    for row in ROWS:
-        first.setdefault((row.field, row.kind), row)
     for field, value in deployment.flags.items():
-        if field == "program":
-            continue
         if field == "override_tensor":
-            words += ["-ot", ",".join(f"{p}={t}" for p, t in value)]
+            words += _placed(value, deployment.spelling)
+        elif field != "program":
+            words += _written(field, value, deployment.spelling.get(field, ""))
+    return [*words, *deployment.passed]
+
+
+def _written(field: str, value: Any, typed: str) -> list[str]:
+    kinds = [row for row in ROWS if row.field == field]
+    if not isinstance(value, bool) or kinds[0].kind not in ("true", "false"):
+        return [typed or kinds[0].names[0], _shown(value)]
+    row = next((row for row in kinds if row.kind == ("true" if value else "false")), None)
+    return [] if row is None else [typed if typed in row.names else row.names[-1]]
+
+
+def _placed(rules: Sequence[tuple[str, str]], spelling: Mapping[str, str]) -> list[str]:
+    """-ot with what --cpu-moe, --n-cpu-moe and --n-cpu-ffn stand for in their own words: 48 layers are 48 patterns."""
+    names = {"cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn", "overrides": "-ot"}
+    names |= spelling
+    words: list[str] = []
+    plain: list[str] = []
+    at = 0
+    while at < len(rules):
+        counted = {kind: _run(rules[at:], pattern) for kind, pattern in (("n_cpu_moe", EXPERTS), ("n_cpu_ffn", MLP))}
+        kind = max(counted, key=lambda kind: counted[kind])
+        count = counted[kind]
+        if not count and rules[at] != (EXPERTS, "CPU"):
+            plain.append("=".join(rules[at]))
+            at += 1
             continue
-        kinds = [first[f, k] for f, k in first if f == field]
-        if isinstance(value, bool) and kinds[0].kind in ("true", "false"):
-            words += [r.names[-1] for r in kinds if r.kind == ("true" if value else "false")]
-        else:
-            words += [kinds[0].names[0], _shown(value)]
+        words += [names["overrides"], ",".join(plain)] if plain else []
+        plain = []
+        words += [names[kind], str(count)] if count else [names["cpu_moe"]]
+        at += count or 1
+    words += [names["overrides"], ",".join(plain)] if plain else []
+    for kind in ("n_cpu_moe", "n_cpu_ffn"):  # of no layer at all
+        if names[kind] not in words and (kind in spelling or (not rules and kind == "n_cpu_moe")):
+            words += [names[kind], "0"]
     return words
+
+
+def _run(rules: Sequence[tuple[str, str]], pattern: str) -> int:
+    """How many of the first rules are those of the layers 0, 1, 2, ..."""
+    layers = (rf"blk\.{layer}{pattern}" for layer in range(len(rules)))
+    return next(
+        (n for n, (rule, own) in enumerate(zip(rules, layers, strict=True)) if rule != (own, "CPU")), len(rules)
+    )
 
 
 def _shown(value: Any) -> str:

@@ -30,7 +30,9 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     if not isinstance(model, str) or not model:
         raise CommandError("no model is named: SGLang takes --model-path ORG/NAME or a folder")
     effects = EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})
-    return call.starts(release, model, flags, (*notes, *older, *remarks, *effects))
+    options = options_of(release.version)
+    names = {name: field for word in words if (field := options.field_of(name := word.partition("=")[0]))}
+    return call.starts(release, model, flags, (*notes, *older, *remarks, *effects), names=names)
 
 
 def _release_of_flags(words: Sequence[str], release: Engine) -> tuple[Engine, tuple[str, ...]]:
@@ -193,7 +195,7 @@ def to_words(deployment: Deployment) -> list[str]:
     known = options.by_field
     for field, value in deployment.flags.items():
         flag = known.get(field)
-        name = options.option(field)
+        name = options.option(field, deployment.spelling.get(field, ""))
         if flag is None or not name or value is None:
             continue
         if flag.kind in ("store_true", "bool"):

@@ -28,7 +28,8 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         options, more = _options(path, call.files)
         fields, lost = _over(fields, options, facts_at(release.version))
         remarks += [*more, *lost]
-    return call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})))
+    names = {name: option.field for name, option in BY_NAME.items()}
+    return call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})), names=names)
 
 
 def _options(path: str, written: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -164,7 +165,7 @@ def to_words(deployment: Deployment) -> list[str]:
     """The command line of a deployment; what only a file can say is a file that bash writes on the fly."""
     rest = file_fields(deployment.flags)
     options = {field: value for field, value in deployment.flags.items() if field not in rest}
-    words = ["trtllm-serve", deployment.model, *option_words(options)]
+    words = ["trtllm-serve", deployment.model, *option_words(options, deployment.spelling)]
     if not rest:
         return words
     from oomph.commands.call import quote
@@ -174,16 +175,17 @@ def to_words(deployment: Deployment) -> list[str]:
     return ["bash", "-c", line]
 
 
-def option_words(flags: Mapping[str, Any]) -> list[str]:
+def option_words(flags: Mapping[str, Any], spelling: Mapping[str, str] | None = None) -> list[str]:
     words: list[str] = []
     for field, value in flags.items():
         option = BY_FIELD.get(field)
         if option is None or value is None:
             continue
+        name = (spelling or {}).get(field, option.names[0])
         if option.kind == "flag":
-            words += [option.names[0]] if value else []
+            words += [name] if value else []
         else:
-            words += [option.names[0], f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [name, f"{value:g}" if isinstance(value, float) else str(value)]
     return words
 
 

@@ -66,7 +66,8 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     ]
     others = {field: value for field, value in flags.items() if field not in idle}
     all_notes += EFFECTS.sentences(others, {field: _name(field, options) for field in others})
-    started = call.starts(release, model, flags, all_notes)
+    names = {name: flag.field for name, flag in options.by_name.items()}
+    started = call.starts(release, model, flags, all_notes, names=names)
     return replace(started, gpu_count=started.gpu_count or len(flags.get("device_ids") or ()))
 
 
@@ -246,7 +247,7 @@ def to_words(deployment: Deployment) -> list[str]:
     for field, value in deployment.flags.items():
         if field not in options.by_field:
             raise refuse(field, ValueError(f"vLLM {options.release} has no such flag"))  # type: ignore[arg-type]
-        words += render(options.by_field[field], value, options)
+        words += render(options.by_field[field], value, options, deployment.spelling.get(field, ""))
     return words
 
 

@@ -138,7 +138,7 @@ def share_apart(deployment: Deployment) -> tuple[float | None, Deployment]:
         share = verified_utilization(deployment.flags, at(deployment.engine.version))
     except (Refused, TypeError):
         share = None
-    return share, replace(deployment, flags=flags, notes=())
+    return share, replace(deployment, flags=flags, notes=(), spelling={})
 
 
 def resolve(model: Model, deployment: Deployment, draft: Model | None = None) -> Resolved:

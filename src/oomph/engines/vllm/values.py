@@ -257,9 +257,10 @@ def _from_text(flag: Flag, text: str, options: Options) -> Any:
     return parse_words(flag, [text], options)
 
 
-def render(flag: Flag, value: Any, options: Options) -> list[str]:
-    """The words that give `value`; parse_words of them is `value` again."""
-    name = options.spelled(flag)[0]
+def render(flag: Flag, value: Any, options: Options, typed: str = "") -> list[str]:
+    """The words that give `value`; parse_words of them is `value` again. `typed`: the option as its user wrote it."""
+    spelled = options.spelled(flag)
+    name = typed if typed in spelled else spelled[0]
     if flag.kind == "bool":
         return [name if value else negated(name)]
     if flag.kind == "store_true" or (flag.kind == "maybe" and value is True):

@@ -79,10 +79,17 @@ class Options:
         self.by_field = {field: flag for field, flag in _flags().items() if flag.spelled(self._order)}
         self.by_name = {name: flag for flag in self.by_field.values() for name in flag.spelled(self._order)}
 
-    def option(self, field: str) -> str:
-        """The flag of a field as this release spells it; "" = it has none."""
+    def option(self, field: str, typed: str = "") -> str:
+        """The flag of a field as this release spells it, as it was typed where that is one way; "" = it has none."""
         flag = self.by_field.get(field)
-        return flag.spelled(self._order)[0] if flag else ""
+        return typed if self.field_of(typed) == field else flag.spelled(self._order)[0] if flag else ""
+
+    def field_of(self, name: str) -> str:
+        """The field of an option, or of a beginning that only one has, as argparse takes it (--tp); "" = of none."""
+        if name in self.by_name or len(name) < len("--x"):
+            return self.by_name[name].field if name in self.by_name else ""
+        fields = {flag.field for option, flag in self.by_name.items() if option.startswith(name)}
+        return fields.pop() if len(fields) == 1 else ""
 
     def story(self, name: str) -> str:
         """Why this release does not take a flag that another does, in one sentence; "" = no release has it."""
