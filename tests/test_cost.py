@@ -18,7 +18,9 @@ import oomph
 from oomph.advice.judge import Judge
 from oomph.engines.common.allocator import Allocator
 from oomph.engines.sglang import weights
-from oomph.engines.vllm import load_peak, loaded, planner
+from oomph.engines.vllm import planner
+from oomph.engines.vllm.weights import loaded
+from oomph.engines.vllm.weights.load import peak as load_peak
 from oomph.plan import try_changes, with_advice
 from oomph.simulate.config import Config, Group
 from oomph.simulate.loop import Loop

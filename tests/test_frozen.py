@@ -12,7 +12,7 @@ import msgspec
 import oomph
 
 FOLDERS = ("ir", "engines", "doctor", "advice", "search")
-# What the player of a load fills in while it builds its tables (engines/vllm/load_forms.py and load_program.py).
+# What the player of a load fills in while it builds its tables (forms.py and program.py of engines/vllm/weights/load).
 SCRATCH = frozenset(("Module", "ModuleForm", "Step", "Built", "Part", "Program"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oomph.engines.vllm.safe_utilization import SHARED_MEMORY
+from oomph.engines.vllm.serving.safe_utilization import SHARED_MEMORY
 from oomph.ir.plan import Plan
 from oomph.plan import plan
 from oomph.search.fit import fit

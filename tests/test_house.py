@@ -76,7 +76,7 @@ def test_flags_are_typed_behind_resolve() -> None:
     known = modules()
     graph = {name: imports(path, known) for name, path in known.items()}
     package = "oomph.engines.vllm."
-    reads = (f"{package}resolve", f"{package}plain_flags")
+    reads = (f"{package}resolve", f"{package}graphs.modes")
     steps = {name for name in _reach(f"{package}planner", graph) if name.startswith(package)}
     wrong = [
         where(known[name], node)
@@ -85,7 +85,7 @@ def test_flags_are_typed_behind_resolve() -> None:
         for node in nodes(known[name], ast.Call, ast.Subscript)
         if ast.unparse(node.func if isinstance(node, ast.Call) else node.value).endswith(("flags.get", "flags"))  # type: ignore[attr-defined]
     ]
-    assert {f"{package}terms", f"{package}loaded", f"{package}encoder"} <= steps
+    assert {f"{package}terms", f"{package}weights.loaded", f"{package}profile.encoder"} <= steps
     assert wrong == []
 
 

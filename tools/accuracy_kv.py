@@ -15,9 +15,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.kv_check import KvPlan
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.kv.check import KvPlan
+from oomph.engines.vllm.resolve.steps import Resolved, resolve
 from oomph.errors import OomphError
 from oomph.facts.dtypes import nbytes
 from oomph.ir.deployment import Deployment, Engine

@@ -60,9 +60,9 @@ def deployments(folder: Path, count: int = 2000) -> float:
     from msgspec.structs import replace
 
     from oomph.engines.common.ranks import Rank
-    from oomph.engines.vllm.kv import kv
-    from oomph.engines.vllm.loaded import weights_terms
+    from oomph.engines.vllm.kv.cache import kv
     from oomph.engines.vllm.run import Run
+    from oomph.engines.vllm.weights.loaded import weights_terms
     from oomph.plan import load, parse, with_gpus
 
     model = load(str(folder))

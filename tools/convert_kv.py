@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.resolve import resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.resolve.steps import resolve
 from oomph.engines.vllm.traits import traits_of
 from oomph.errors import OomphError
 from oomph.ir.model import Attention, Experts, Linear, Model

@@ -6,8 +6,8 @@ import io
 
 from hypothesis import given, settings, strategies as st
 
-from oomph.engines.vllm import arguments
-from oomph.engines.vllm.values import Refused, check_keys, parse_words
+from oomph.engines.vllm.command import arguments
+from oomph.engines.vllm.command.values import Refused, check_keys, parse_words
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import options_of
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oomph.commands import detect, parse_command, parse_text, to_command, to_shell
 from oomph.commands.call import TYPOGRAPHIC
-from oomph.engines.vllm.values import LIST_KINDS, Refused, check
+from oomph.engines.vllm.command.values import LIST_KINDS, Refused, check
 from oomph.errors import OomphError
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import NEWEST

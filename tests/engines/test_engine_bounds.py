@@ -21,8 +21,8 @@ from oomph.engines.sglang.kernels import _decodes_with_flashinfer
 from oomph.engines.trtllm.command import check as trtllm_check
 from oomph.engines.trtllm.levers import reasons
 from oomph.engines.trtllm.options_file import read_file
-from oomph.engines.vllm.resolve_attention import largest_item
-from oomph.engines.vllm.resolve_limits import requests_of_class
+from oomph.engines.vllm.resolve.attention import largest_item
+from oomph.engines.vllm.resolve.limits import requests_of_class
 from oomph.errors import OomphError
 from oomph.plan import load
 from oomph.sources.gpu import parse_gpus

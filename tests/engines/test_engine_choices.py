@@ -27,11 +27,12 @@ from oomph.engines.sglang import controls as sglang_controls
 from oomph.engines.sglang.command import parse as parse_sglang
 from oomph.engines.sglang.failed import from_arguments
 from oomph.engines.trtllm import resolve as trtllm
-from oomph.engines.vllm import controls as vllm_controls, terms, values
-from oomph.engines.vllm.arguments import _spelled
-from oomph.engines.vllm.backend_query import _hd256_falls_back
-from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve_build import verify_config
+from oomph.engines.vllm import controls as vllm_controls, terms
+from oomph.engines.vllm.command import values
+from oomph.engines.vllm.command.arguments import _spelled
+from oomph.engines.vllm.kv.specs import Refused
+from oomph.engines.vllm.resolve.backend_query import _hd256_falls_back
+from oomph.engines.vllm.resolve.build import verify_config
 from oomph.errors import CannotPlan, CommandError, UnknownCache, UnknownModel
 from oomph.facts.sglang.flags import options_of as sglang_options
 from oomph.facts.trtllm.facts import at as trtllm_at

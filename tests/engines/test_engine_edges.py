@@ -27,15 +27,15 @@ from oomph.engines.trtllm.pool import stage_layers
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.settings import Settings as TrtllmSettings
 from oomph.engines.trtllm.terms import deepgemm_workspace
+from oomph.engines.vllm.command.python_call import _environment
 from oomph.engines.vllm.host_levers import _smaller
-from oomph.engines.vllm.kept import _growing
-from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.load_player import Player
-from oomph.engines.vllm.load_steps import Setting
-from oomph.engines.vllm.plain_flags import Offload, _max_pixels, plain_flags
-from oomph.engines.vllm.python_call import _environment
+from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.refusal_levers import _length
-from oomph.engines.vllm.resolve_build import _verify_stages
+from oomph.engines.vllm.resolve.build import _verify_stages
+from oomph.engines.vllm.resolve.plain_flags import Offload, _max_pixels, plain_flags
+from oomph.engines.vllm.serving.kept import _growing
+from oomph.engines.vllm.weights.load.player import Player
+from oomph.engines.vllm.weights.load.steps import Setting
 from oomph.errors import OomphError
 from oomph.facts.llamacpp.quantize import About
 from oomph.facts.sglang.facts import at as sglang_at

@@ -28,14 +28,14 @@ from oomph.engines.registry import engine_of
 from oomph.engines.sglang.graphs import decode_batches, largest_decode_batch
 from oomph.engines.sglang.resolve import resolve as resolve_sglang
 from oomph.engines.trtllm.resolve import graph_batch_sizes, resolve as resolve_trtllm
-from oomph.engines.vllm import resolve_kernels
-from oomph.engines.vllm.backend_query import Query, fa_version, kernel_blocks
-from oomph.engines.vllm.backends import choose, choose_diff_kv, order, reasons
-from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve import resolve as resolve_vllm
-from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
-from oomph.engines.vllm.resolve_kernels import Case, _verify_awq
-from oomph.engines.vllm.resolve_modes import in_flight_batches, pipeline_stages
+from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
+from oomph.engines.vllm.kv.specs import Refused
+from oomph.engines.vllm.resolve import kernels as resolve_kernels
+from oomph.engines.vllm.resolve.backend_query import Query, fa_version, kernel_blocks
+from oomph.engines.vllm.resolve.backends import choose, choose_diff_kv, order, reasons
+from oomph.engines.vllm.resolve.kernels import Case, _verify_awq
+from oomph.engines.vllm.resolve.modes import in_flight_batches, pipeline_stages
+from oomph.engines.vllm.resolve.steps import resolve as resolve_vllm
 from oomph.errors import OomphError
 from oomph.facts.llamacpp.flags import BY_NAME as LLAMACPP_FLAGS
 from oomph.facts.llamacpp.quantize import MIXTURES

@@ -29,10 +29,11 @@ from oomph.engines.sglang.settings import shape_of
 from oomph.engines.trtllm import pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import rank_terms
-from oomph.engines.vllm import graphs as vllm_graphs, kv_check
-from oomph.engines.vllm.kv_check import KvInput
-from oomph.engines.vllm.kv_groups import Layers
-from oomph.engines.vllm.kv_specs import Refused, Spec
+from oomph.engines.vllm.graphs import memory as vllm_graphs
+from oomph.engines.vllm.kv import check as kv_check
+from oomph.engines.vllm.kv.check import KvInput
+from oomph.engines.vllm.kv.groups import Layers
+from oomph.engines.vllm.kv.specs import Refused, Spec
 from oomph.errors import OomphError
 from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.trtllm.facts import at as trtllm_at

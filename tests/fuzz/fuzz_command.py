@@ -5,7 +5,7 @@ import shlex
 import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
-    import oomph.engines.vllm.command
+    import oomph.engines.vllm.command.serve
     from oomph.commands import parse_command, parse_text, to_shell, without_secrets
 
 from common import mutate_text, run
@@ -33,5 +33,5 @@ def one(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    assert oomph.engines.vllm.command
+    assert oomph.engines.vllm.command.serve
     run(one, SEEDS, mutate_text)

@@ -2,7 +2,7 @@
 import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
-    import oomph.engines.vllm.command
+    import oomph.engines.vllm.command.serve
     from oomph.commands import texts
     from oomph.commands.call import Around
 
@@ -23,5 +23,5 @@ def one(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    assert oomph.engines.vllm.command
+    assert oomph.engines.vllm.command.serve
     run(one, SEEDS, mutate_text)

@@ -251,7 +251,7 @@ class Indexer(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """One recurrent layer's state, before tensor parallelism. The shapes follow in engines/vllm/kv.py."""
+    """One recurrent layer's state, before tensor parallelism. The shapes follow in engines/vllm/kv/cache.py."""
 
     kind: Literal["mamba1", "mamba2", "gdn", "kda", "short_conv", "linear_attention"]
     conv_kernel: int = 0

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
-from oomph.engines.vllm.kv import KvPlan, kv
-from oomph.engines.vllm.kv_groups import Group as KvGroup
-from oomph.engines.vllm.kv_specs import max_blocks
-from oomph.engines.vllm.online import online_scheme, quantised
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.kv.cache import KvPlan, kv
+from oomph.engines.vllm.kv.groups import Group as KvGroup
+from oomph.engines.vllm.kv.specs import max_blocks
+from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Run
+from oomph.engines.vllm.weights.online import online_scheme, quantised
 from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import SpeedError, speed_error, taken_over

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.engines.vllm.kv_groups import Group as KvGroup
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.kv.groups import Group as KvGroup
+from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
 from oomph.ir import Attention, Deployment, Experts, Layer, Linear, Model, Plan, State

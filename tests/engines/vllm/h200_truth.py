@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from oomph.engines.common.ranks import Rank
-from oomph.engines.vllm.load_player import Point
-from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.engines.vllm.run import Run
+from oomph.engines.vllm.weights.load.player import Point
+from oomph.engines.vllm.weights.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.kv_check import KvPlan
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.kv.check import KvPlan
+from oomph.engines.vllm.resolve.steps import Resolved, resolve
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import (

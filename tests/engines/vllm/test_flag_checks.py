@@ -98,7 +98,7 @@ def test_a_converted_model_has_no_head() -> None:
 
 def test_every_text_can_be_written() -> None:
     """A text that names a value which does not exist would fail only for the user who meets it."""
-    from oomph.engines.vllm.resolve_verify import _Values
+    from oomph.engines.vllm.resolve.verify import _Values
     from oomph.facts.vllm.flag_checks import FlagChecks, FlagSet
 
     for release in ("0.8.5", "0.19.0", "0.21.0", "0.27.0", "0.32.0"):

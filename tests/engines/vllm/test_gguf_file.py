@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import making
-from oomph.engines.vllm.reading import as_created
+from oomph.engines.vllm.resolve.reading import as_created
 from oomph.facts.dtypes import nbytes
 from oomph.ir.model import Param
 from oomph.plan import plan

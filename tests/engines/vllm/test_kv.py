@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.kv_check import KvInput, KvPlan, plan
-from oomph.engines.vllm.kv_groups import Layers
-from oomph.engines.vllm.kv_specs import Spec
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.kv.check import KvInput, KvPlan, plan
+from oomph.engines.vllm.kv.groups import Layers
+from oomph.engines.vllm.kv.specs import Spec
+from oomph.engines.vllm.resolve.steps import Resolved, resolve
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.resolve import resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.resolve.steps import resolve
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Block, Layer, Mixer, Model, State

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kv_truth import DOCS, planned, rows
 
-from oomph.engines.vllm.kv_check import KvPlan
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.kv.check import KvPlan
+from oomph.engines.vllm.resolve.steps import Resolved
 
 VERSIONS = sorted({row["vllm"] for row in rows()}, key=lambda v: [int(n) for n in v.split(".")])
 SETTINGS = {

@@ -7,10 +7,12 @@ from hypothesis import given, strategies as st
 
 import oomph
 from oomph.engines.common.allocator import LARGE_BUFFER, Allocator
-from oomph.engines.vllm import load_peak, loaded, planner
-from oomph.engines.vllm.load_peak import Load
-from oomph.engines.vllm.load_player import Player
-from oomph.engines.vllm.load_program import Program
+from oomph.engines.vllm import planner
+from oomph.engines.vllm.weights import loaded
+from oomph.engines.vllm.weights.load import peak as load_peak
+from oomph.engines.vllm.weights.load.peak import Load
+from oomph.engines.vllm.weights.load.player import Player
+from oomph.engines.vllm.weights.load.program import Program
 from oomph.units import MIB
 
 LOADS = [

@@ -8,8 +8,8 @@ import pytest
 from h200_truth import Case, rows
 
 from oomph.engines.common.ranks import Rank
-from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.run import Run
+from oomph.engines.vllm.weights.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device

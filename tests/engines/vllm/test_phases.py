@@ -18,8 +18,9 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from oomph import catalog, plan
-from oomph.engines.vllm import activation, loaded
-from oomph.engines.vllm.load_peak import play
+from oomph.engines.vllm.profile import activation
+from oomph.engines.vllm.weights import loaded
+from oomph.engines.vllm.weights.load.peak import play
 from oomph.errors import OomphError
 from oomph.plan import load as load_model
 

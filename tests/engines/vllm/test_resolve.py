@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.vllm.backend_query import Query
-from oomph.engines.vllm.backends import choose
-from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.kv.cache import kv
+from oomph.engines.vllm.kv.specs import Refused
+from oomph.engines.vllm.resolve.backend_query import Query
+from oomph.engines.vllm.resolve.backends import choose
+from oomph.engines.vllm.resolve.steps import Resolved, resolve
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import RELEASES
 from oomph.ir.deployment import Deployment, Engine

@@ -9,9 +9,9 @@ import pytest
 import test_served as served
 
 from oomph.engines.vllm import planner, terms
-from oomph.engines.vllm.activation import _chunks, _gated, _mamba, scan_tensors
-from oomph.engines.vllm.batch import Batch
-from oomph.engines.vllm.serving import Working, after_start
+from oomph.engines.vllm.profile.activation import _chunks, _gated, _mamba, scan_tensors
+from oomph.engines.vllm.profile.batch import Batch
+from oomph.engines.vllm.serving.after_start import Working, after_start
 from oomph.engines.vllm.traits import Traits
 from oomph.ir.model import State
 

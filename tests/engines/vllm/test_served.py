@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.engines.vllm.safe_utilization import RESERVE, safe_utilization
+from oomph.engines.vllm.serving.safe_utilization import RESERVE, safe_utilization
 from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device

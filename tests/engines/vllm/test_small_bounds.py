@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.vllm import kv_check
-from oomph.engines.vllm.backend_query import fa_version
-from oomph.engines.vllm.container import notes
-from oomph.engines.vllm.kv_dtypes import TURBOQUANT, token_bytes
-from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve_verify import verify_parallel
+from oomph.engines.vllm.command.container import notes
+from oomph.engines.vllm.kv import check as kv_check
+from oomph.engines.vllm.kv.dtypes import TURBOQUANT, token_bytes
+from oomph.engines.vllm.kv.specs import Refused
+from oomph.engines.vllm.resolve.backend_query import fa_version
+from oomph.engines.vllm.resolve.verify import verify_parallel
 
 
 @pytest.mark.parametrize(

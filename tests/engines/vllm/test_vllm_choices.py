@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm import start
 from oomph.engines.vllm.host import _kv_tiers, _number
-from oomph.engines.vllm.kv_check import _block_tokens
-from oomph.engines.vllm.kv_specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
-from oomph.engines.vllm.live import _Layer
+from oomph.engines.vllm.kv.check import _block_tokens
+from oomph.engines.vllm.kv.specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
+from oomph.engines.vllm.profile.live import _Layer
 from oomph.engines.vllm.refusal_levers import refusal_levers
-from oomph.engines.vllm.resolve_modules import _kind, _runs
+from oomph.engines.vllm.resolve.modules import _kind, _runs
 from oomph.engines.vllm.terms import _variable
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST

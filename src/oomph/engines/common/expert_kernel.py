@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from oomph.engines.common.shard import Layout
-from oomph.engines.vllm.plain_flags import PlainFlags
+from oomph.engines.vllm.resolve.plain_flags import PlainFlags
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import (
     DEEPGEMM,

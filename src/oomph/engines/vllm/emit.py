@@ -9,7 +9,7 @@ from oomph.commands.call import quote
 from oomph.emit.resources import Host, needs_of
 from oomph.emit.yaml_text import dump
 from oomph.engines.protocol import Container
-from oomph.engines.vllm.command import to_words
+from oomph.engines.vllm.command.serve import to_words
 from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.flags import options_of

@@ -31,8 +31,8 @@ class Vllm(EngineProtocol):
 
     releases = part("facts.vllm.versions", "RELEASES")
     nearest = part("facts.vllm.versions", "nearest")
-    calls_in = part("engines.vllm.python_call", "calls_engine")
-    container_notes = part("engines.vllm.container", "notes")
+    calls_in = part("engines.vllm.command.python_call", "calls_engine")
+    container_notes = part("engines.vllm.command.container", "notes")
     plan = part("engines.vllm.start", "plan_command")
     refusal_levers = part("engines.vllm.refusal_levers", "refusal_levers")
     log_rows = part("facts.vllm.logs", "ROWS")
@@ -50,8 +50,8 @@ class Vllm(EngineProtocol):
     host_plan = part("engines.vllm.host", "host_plan")
     uncounted_share = part("engines.vllm.host", "uncounted_share")
     host_needs = part("engines.vllm.emit", "host_needs")
-    described_in = part("engines.vllm.sagemaker", "sagemaker_words")
-    safe_share = part("engines.vllm.safe_utilization", "safe_utilization")
+    described_in = part("engines.vllm.command.sagemaker", "sagemaker_words")
+    safe_share = part("engines.vllm.serving.safe_utilization", "safe_utilization")
 
     def image_release(self, tag: str) -> str:
         """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
@@ -76,14 +76,14 @@ class Vllm(EngineProtocol):
         return options_of(self.newest()).status(flag).state != "unknown"
 
     def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
-        from oomph.engines.vllm import command
-        from oomph.engines.vllm.arguments import NoSuchFlag
+        from oomph.engines.vllm.command import serve as command
+        from oomph.engines.vllm.command.arguments import NoSuchFlag
 
         chosen, notes = call.choose_release(self, release)
         while True:  # each turn has an older release
             try:
                 if call.source:
-                    from oomph.engines.vllm import python_call
+                    from oomph.engines.vllm.command import python_call
 
                     return python_call.deployments(call, chosen, notes)
                 return [command.deployment(call, chosen, notes)]
@@ -94,16 +94,16 @@ class Vllm(EngineProtocol):
                 chosen, notes = older[0], (*notes, older[1])
 
     def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.vllm import command
+        from oomph.engines.vllm.command import serve as command
 
         if deployment.usage == "llm":
-            from oomph.engines.vllm import python_call
+            from oomph.engines.vllm.command import python_call
 
             return ["python", "-c", python_call.to_source(deployment)]
         return command.to_words(deployment)
 
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
-        from oomph.engines.vllm.container import entry_point
+        from oomph.engines.vllm.command.container import entry_point
 
         return ["vllm", *arguments] if arguments[:1] == ["serve"] else [*entry_point(image).split(), *arguments]
 
@@ -147,7 +147,7 @@ class Vllm(EngineProtocol):
         return FitKnobs("max_model_len", "max_num_seqs", "gpu_memory_utilization", share, fields)
 
     def highest_share(self, gpus: "tuple[Device, ...]") -> float:
-        from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY
+        from oomph.engines.vllm.serving.safe_utilization import HIGHEST, SHARED_MEMORY
 
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
 
@@ -166,7 +166,7 @@ class Vllm(EngineProtocol):
         return ["vllm", "serve", model]
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-        from oomph.engines.vllm.command import at_release
+        from oomph.engines.vllm.command.serve import at_release
         from oomph.facts.vllm.flags import options_of
 
         return at_release(deployment, options_of(version))

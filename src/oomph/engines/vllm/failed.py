@@ -5,7 +5,7 @@ from typing import Any
 
 from oomph.doctor.case import Case
 from oomph.doctor.rebuild import devices, gpu_row, own_context
-from oomph.engines.vllm.arguments import parse
+from oomph.engines.vllm.command.arguments import parse
 from oomph.errors import OomphError
 from oomph.facts.vllm.flags import Options, options_of
 from oomph.facts.vllm.versions import LAST_WITH_V0, NEWEST, nearest

@@ -20,7 +20,7 @@ from oomph.engines.common.levers import (
     typed,
 )
 from oomph.engines.vllm.host_levers import host_levers
-from oomph.engines.vllm.safe_utilization import safe_utilization
+from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
 from oomph.ir import Change, Lever, Model, Plan, StageName, State

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.common.shard import local_experts
-from oomph.engines.vllm.kv import KvPlan, kv
-from oomph.engines.vllm.kv_check import Refusal
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.kv.cache import KvPlan, kv
+from oomph.engines.vllm.kv.check import Refusal
+from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Alike, Run
-from oomph.engines.vllm.safe_utilization import safe_utilization
-from oomph.engines.vllm.settings import layout_of, scaled_rotary
+from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import (
     RankInput,
@@ -24,6 +23,7 @@ from oomph.engines.vllm.timeline import (
     stages,
     verdict,
 )
+from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst

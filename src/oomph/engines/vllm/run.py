@@ -5,11 +5,11 @@ from functools import cached_property, lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from oomph.engines.vllm.live import LATENT_CONTEXT
-from oomph.engines.vllm.reading import as_read
-from oomph.engines.vllm.resolve import Resolved, resolve, share_apart
-from oomph.engines.vllm.resolve_modes import with_pooling
-from oomph.engines.vllm.resolve_transformers import with_transformers
+from oomph.engines.vllm.profile.live import LATENT_CONTEXT
+from oomph.engines.vllm.resolve.modes import with_pooling
+from oomph.engines.vllm.resolve.reading import as_read
+from oomph.engines.vllm.resolve.steps import Resolved, resolve, share_apart
+from oomph.engines.vllm.resolve.transformers import with_transformers
 from oomph.engines.vllm.traits import traits_of
 from oomph.facts.vllm.facts import at
 from oomph.ir import Deployment, Model

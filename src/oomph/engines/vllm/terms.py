@@ -9,20 +9,20 @@ from oomph.engines.common.created import Build
 from oomph.engines.common.expert_kernel import layer_kernels
 from oomph.engines.common.ranks import Rank
 from oomph.engines.common.shard import stage_layers
-from oomph.engines.vllm.activation import activation, draft_tensors
-from oomph.engines.vllm.batch import Batch
-from oomph.engines.vllm.encoder import Encoder, encoder
-from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
-from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
-from oomph.engines.vllm.online import online_scheme, quantised
-from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.resolve_graphs import compiles
+from oomph.engines.vllm.graphs.memory import Capture, Graphs, count_graphs, estimate
+from oomph.engines.vllm.graphs.modes import compiles
+from oomph.engines.vllm.profile.activation import activation, draft_tensors
+from oomph.engines.vllm.profile.batch import Batch
+from oomph.engines.vllm.profile.encoder import Encoder, encoder
+from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Run
-from oomph.engines.vllm.serving import after_start, captured
-from oomph.engines.vllm.settings import build_for, layout_of
+from oomph.engines.vllm.serving.after_start import after_start, captured
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.vendors import Start, on_its_card
+from oomph.engines.vllm.weights.build import build_for, layout_of
+from oomph.engines.vllm.weights.loaded import WeightsPlan, first_failing_allocation, weights_terms
+from oomph.engines.vllm.weights.online import online_scheme, quantised
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts, outside

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.vllm.batch import PhaseKind
-from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
-from oomph.engines.vllm.kv_check import KvPlan
-from oomph.engines.vllm.load_player import Point
-from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.serving import Working, risk_text
+from oomph.engines.vllm.graphs.memory import Graphs, throwaway_blocks
+from oomph.engines.vllm.kv.check import KvPlan
+from oomph.engines.vllm.profile.batch import PhaseKind
+from oomph.engines.vllm.resolve.steps import Resolved
+from oomph.engines.vllm.serving.after_start import Working, risk_text
+from oomph.engines.vllm.weights.load.player import Point
 from oomph.facts.vllm.vendors import is_gaudi
 from oomph.ir import Device, Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case

@@ -1,9 +1,9 @@
 """How vLLM's model classes hold tensors while a layer runs, and what the kernels behind them keep.
 
 The profiling pass runs one batch of max_num_batched_tokens without attention metadata. Its peak is a matter of which
-tensors are still referred to (engines/vllm/live.py). The counts below are from model_executor/models/*.py of 0.21.0
-and from memory traces of start-ups on an H200 (tests/truth/activation.jsonl names each); an architecture that is not
-listed gets the default, which most classes share.
+tensors are still referred to (engines/vllm/profile/live.py). The counts below are from model_executor/models/*.py of
+0.21.0 and from memory traces of start-ups on an H200 (tests/truth/activation.jsonl names each); an architecture that is
+not listed gets the default, which most classes share.
 """
 
 from typing import Literal

@@ -38,7 +38,7 @@ class Backend(Struct, frozen=True, kw_only=True):
     nope: tuple[int, ...] = ()  # MLA: qk_nope_head_dim that the kernel has
     dcp: bool = True  # asked since 0.30 (AttentionImpl.supports_dcp)
     sliding: bool = True  # asked since 0.26 (supports_sliding_window)
-    combination: str = ""  # a check that needs more than one fact: a name in engines/vllm/backends.py
+    combination: str = ""  # a check that needs more than one fact: a name in engines/vllm/resolve/backends.py
     attn_types: tuple[str, ...] = ("decoder",)
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from oomph.doctor.failure import UNSAID
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
-from oomph.engines.vllm.safe_utilization import UNPLANNED
+from oomph.engines.vllm.serving.safe_utilization import UNPLANNED
 from oomph.units import GIB, gib
 
 

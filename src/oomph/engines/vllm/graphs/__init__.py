@@ -1,0 +1,1 @@
+"""CUDA graphs: which are captured, and what they take."""

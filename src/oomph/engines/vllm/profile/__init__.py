@@ -1,0 +1,1 @@
+"""The profiling pass: its batch, and which tensors are alive at once."""

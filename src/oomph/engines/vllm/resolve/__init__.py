@@ -1,0 +1,1 @@
+"""Flags, GPU and model to the settings that vLLM ends up with, its kernels and its refusals."""

@@ -1,0 +1,333 @@
+"""Flags, GPU and model -> the settings vLLM ends up with, or its refusal (EngineArgs.create_engine_config and after).
+
+Besides the Model's own fields these params are read, where a config.json has them (sources/build.py collects them):
+`derived_max_len`, `max_len_key`, `model_max_length`, `rope_type`, `rope_factor`, `rope_original`,
+`original_max_position_embeddings` (context length); `is_mm_prefix_lm`, `use_bidirectional_attention`,
+`attn_logit_softcapping` (backend choice); `mm_item_tokens` (largest item of a prefix-LM);
+`kv_cache_dtype_from` = "config" where only config.json's own quantization_config asks for a KV dtype.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.common.expert_kernel import expert_setting
+from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
+from oomph.engines.vllm.kv.blocks import Setup
+from oomph.engines.vllm.kv.check import Refusal
+from oomph.engines.vllm.kv.groups import Layers
+from oomph.engines.vllm.kv.layers import lay_out
+from oomph.engines.vllm.kv.specs import Refused
+from oomph.engines.vllm.resolve.attention import (
+    cache_dtype,
+    cache_layout,
+    forced_backend,
+    has_kv_method,
+    largest_item,
+    layer_dtype,
+    mla_rope,
+    mm_prefix_lm,
+    skipped_layers,
+    state_dtypes,
+    verify_backend,
+)
+from oomph.engines.vllm.resolve.build import verify_build, verify_chunked_turboquant, verify_config, verify_towers
+from oomph.engines.vllm.resolve.kernels import verify_tower_kernels
+from oomph.engines.vllm.resolve.limits import (
+    batch_limits,
+    requests_of_class,
+    resolve_dtype,
+    resolve_length,
+    resolve_quantization,
+    verify_quantization,
+)
+from oomph.engines.vllm.resolve.modes import (
+    async_scheduling,
+    hybrid_off,
+    in_flight_batches,
+    mamba_mode,
+    model_runner,
+    pipeline_stages,
+    prefix_and_chunks,
+    speculation,
+    verify_convert,
+    verify_draft,
+    verify_draft_model,
+    with_pooling,
+)
+from oomph.engines.vllm.resolve.modules import refusal_of_modules
+from oomph.engines.vllm.resolve.plain_flags import PlainFlags, plain_flags
+from oomph.engines.vllm.resolve.transformers import verify_transformers_build, verify_transformers_config
+from oomph.engines.vllm.resolve.verify import (
+    verified_utilization,
+    verify_balancing,
+    verify_batch,
+    verify_caches,
+    verify_chunks,
+    verify_dtype,
+    verify_flags,
+    verify_parallel,
+    verify_parsers,
+    verify_sizes,
+    verify_sparse_dcp,
+    verify_values,
+)
+from oomph.engines.vllm.resolve.windows import without_windows
+from oomph.engines.vllm.traits import traits_of, with_drafts
+from oomph.facts.vllm.facts import Facts, at
+from oomph.facts.vllm.flag_checks import FlagSet
+from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
+from oomph.ir import Deployment, Model
+
+
+class Resolved(Struct, frozen=True):
+    facts: Facts
+    architecture: str
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    auto_fit: bool = False
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
+    enable_chunked_prefill: bool = True
+    enable_prefix_caching: bool = True
+    async_scheduling: bool = False
+    max_in_flight_batches: int = 1
+    model_runner: str = "v1"
+    dtype: str = "bfloat16"
+    kv_cache_dtype: str = "auto"
+    quantization: str | None = None
+    block_size: int = 16
+    mamba_block_size: int | None = None
+    mamba_page_size_padded: int | None = None
+    mamba_cache_mode: str = ""  # "" = no recurrent layers
+    disable_hybrid_kv_cache_manager: bool = False
+    hybrid_off_because: str = ""
+    cudagraph_mode: str = "NONE"
+    cudagraph_capture_sizes: tuple[int, ...] = ()
+    enforce_eager: bool = False
+    attention: tuple[tuple[str, int], ...] = ()  # backend, layers of the first stage
+    kv_cache_layout: str = ""
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    decode_context_parallel_size: int = 1
+    prefill_context_parallel_size: int = 1
+    stages: tuple[tuple[int, int], ...] = ()  # layer ranges
+    speculative_method: str = ""
+    num_speculative_tokens: int = 0
+    uses_drafts: bool = False  # the checkpoint's own multi-token-prediction layers are loaded
+    reserve_full_isl: bool = True
+    encoder_tokens: int = 0
+    flags: PlainFlags = PlainFlags()
+    kv_layers: tuple[Layers, ...] = ()
+    refusal: Refusal | None = None
+    notes: tuple[str, ...] = ()
+
+
+def share_apart(deployment: Deployment) -> tuple[float | None, Deployment]:
+    """The share of the GPU, and the same command without it and without notes. None: a share that is refused."""
+    flags = {name: value for name, value in deployment.flags.items() if name != "gpu_memory_utilization"}
+    try:
+        share = verified_utilization(deployment.flags, at(deployment.engine.version))
+    except (Refused, TypeError):
+        share = None
+    return share, replace(deployment, flags=flags, notes=(), spelling={})
+
+
+def resolve(model: Model, deployment: Deployment, draft: Model | None = None) -> Resolved:
+    """Never raises for a bad flag combination: the engine's refusal is in `.refusal`.
+
+    `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
+    """
+    facts = at(deployment.engine.version)
+    model = with_pooling(traits_of(model), deployment.flags, facts).model
+    if deployment.flags.get("disable_sliding_window"):
+        model = without_windows(model)
+    base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
+    try:
+        settled = _settings(model, deployment, facts, base, draft)
+    except Refused as error:
+        return replace(base, refusal=Refusal("engine_config", error.type, error.message))
+    try:
+        return _with_caches(model, deployment, facts, settled, draft)
+    except Refused as error:
+        return replace(settled, refusal=Refusal("model_build", error.type, error.message))
+
+
+def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft: Model | None) -> Resolved:
+    flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
+    verify_parsers(flags, facts.values)
+    verify_config(model, facts.support, by_transformers=flags.get("model_impl") == "transformers")
+    verify_transformers_config(model, flags, facts.structure)
+    tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
+    dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
+    length_flag = flags.get("max_model_len")
+    length = resolve_length(model, length_flag, dep.environment, facts)
+    if flags.get("disable_sliding_window") and model.architecture in facts.support.strict_windows:
+        raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
+    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, gpu.sm)
+    words = FlagSet(flags, model.pooling and not _generates(model), traits.is_mla, quantization.name or "", length)
+    verify_flags(facts.checks.model, words)
+    encoder_decoder = "cross" in traits.kinds
+    prefix, chunked = prefix_and_chunks(model, traits, flags, facts)
+    kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
+    utilization = verified_utilization(flags, facts)
+    verify_sizes(flags, facts)
+    verify_flags(facts.checks.parallel, words)
+    verify_balancing(flags, facts.refusals)
+    verify_flags(facts.checks.parallel_end, words)
+    spec = speculation(model, dep)
+    words = replace(words, method=spec.method, drafts=spec.tokens, target_vocab=model.vocab_size)
+    verify_draft(model, flags, facts, spec)
+    verify_flags(facts.checks.speculative, words)
+    if draft is not None and spec.method:
+        verify_draft_model(draft, words, facts.checks)
+    item = largest_item(model, flags)
+    tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
+    words = replace(words, tokens=tokens, seqs=seqs, queries_per_kv=traits.queries_per_kv)
+    verify_batch(tokens, seqs, length, chunked)
+    seqs = requests_of_class(model, seqs)
+    verify_flags(facts.checks.scheduler, words)
+    verify_flags(facts.checks.lora, words)
+    verify_backend(flags, facts.values)
+    verify_values(flags, facts.values)
+    mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
+    verify_chunks(mode, chunked)
+    verify_parallel(model, traits, flags, facts.refusals)
+    verify_flags(facts.checks.whole, words)
+    verify_quantization(quantization, gpu.sm, dtype)
+    verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, prefix=prefix)
+    runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization.name is not None)
+    asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
+    graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)
+    sizes: tuple[int, ...] = ()
+    if graphs != "NONE":
+        sizes = capture_sizes(
+            flags,
+            facts.capture,
+            architecture=model.architecture,
+            sm=gpu.sm,
+            seqs=seqs,
+            tokens=tokens,
+            drafts=spec.tokens,
+        )
+    verify_flags(facts.checks.whole_end, words)
+    off, why = hybrid_off(traits, dep, facts, spec)
+    return replace(
+        base,
+        max_model_len=length,
+        auto_fit=length_flag == -1,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
+        gpu_memory_utilization=utilization,
+        kv_cache_memory_bytes=flags.get("kv_cache_memory_bytes"),
+        num_gpu_blocks_override=flags.get("num_gpu_blocks_override"),
+        enable_chunked_prefill=chunked,
+        enable_prefix_caching=prefix,
+        async_scheduling=asynchronous,
+        max_in_flight_batches=in_flight_batches(asynchronous, runner, pp),
+        model_runner=runner,
+        dtype=dtype,
+        kv_cache_dtype=kv_dtype,
+        quantization=quantization.name,
+        block_size=int(flags.get("block_size") or 16),
+        mamba_cache_mode=mode,
+        disable_hybrid_kv_cache_manager=off,
+        hybrid_off_because=why,
+        cudagraph_mode=graphs,
+        cudagraph_capture_sizes=sizes,
+        enforce_eager=bool(flags.get("enforce_eager")),
+        tensor_parallel_size=tp,
+        pipeline_parallel_size=pp,
+        data_parallel_size=int(flags.get("data_parallel_size", 1)),
+        enable_expert_parallel=bool(flags.get("enable_expert_parallel")),
+        decode_context_parallel_size=int(flags.get("decode_context_parallel_size", 1)),
+        prefill_context_parallel_size=int(flags.get("prefill_context_parallel_size", 1)),
+        stages=pipeline_stages(len(model.layers), pp, dep.environment.get("VLLM_PP_LAYER_PARTITION", "")),
+        speculative_method=spec.method,
+        num_speculative_tokens=spec.tokens,
+        uses_drafts=spec.own_drafts and bool(model.drafts),
+        reserve_full_isl=bool(flags.get("scheduler_reserve_full_isl", True)),
+        encoder_tokens=tokens,
+        flags=plain_flags(model, flags, facts.support.whole_encoders),
+    )
+
+
+def _generates(model: Model) -> bool:
+    """Whether the class of a pooling model generates too: Sentence Transformers' files make it pool."""
+    return model.architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
+
+
+def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved, draft: Model | None) -> Resolved:
+    external = draft is not None and bool(resolved.num_speculative_tokens)
+    if draft is not None and external:
+        after = resolved.speculative_method != "draft_model"
+        model = with_drafts(traits_of(model), traits_of(draft), after=after).model
+    flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
+    verify_dtype(resolved.dtype, gpu)
+    verify_build(model, facts.support, resolved.stages)
+    verify_transformers_build(model, flags)
+    verify_convert(model, flags)
+    mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
+    backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
+    conv, ssm = state_dtypes(model, traits, flags, facts, resolved.dtype)
+    refused = facts.states.drafts_refused
+    if refused and traits.has_state and resolved.num_speculative_tokens and model.model_type != "qwen3_next":
+        raise Refused("NotImplementedError", refused)
+    setup = Setup(
+        sm=gpu.sm,
+        dtype=resolved.dtype,
+        kv_dtype=layer_dtype(model, resolved.kv_cache_dtype, facts),
+        tp=resolved.tensor_parallel_size,
+        block_size=flags.get("block_size"),
+        mamba_block_size=flags.get("mamba_block_size"),
+        mamba_mode=resolved.mamba_cache_mode or "none",
+        max_model_len=resolved.max_model_len,
+        drafts=resolved.num_speculative_tokens,
+        num_heads=model.num_heads // resolved.tensor_parallel_size,
+        attention_backend=backend,
+        fa_version=fa,
+        mm_prefix=mm_prefix,
+        softcap=bool(model.param("attn_logit_softcapping", 0)),
+        dcp=resolved.decode_context_parallel_size,
+        pcp=resolved.prefill_context_parallel_size,
+        skip_layers=skipped_layers(model, traits, flags, resolved.kv_cache_dtype),
+        conv_dtype=conv,
+        ssm_dtype=ssm,
+        uses_drafts=resolved.uses_drafts or external,
+        stages=resolved.stages,
+        kv_method=has_kv_method(model, facts, resolved.quantization),
+        mla_rope=mla_rope(model, facts),
+        gpu_name=gpu.driver_name or gpu.name,
+    )
+    tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
+    build_habits = facts.structure.habits(gpu.sm)
+    multimodal = resolved.flags.multimodal
+    built_anyway = facts.support.unused_towers_built or not multimodal.text_only
+    towers = bool(model.towers) and built_anyway and not multimodal.encoder_per_rank
+    if towers:
+        verify_towers(model, tp, build_habits)
+        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
+    verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
+    layout = lay_out(model, traits, setup, facts)
+    words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
+    verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
+    verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
+    experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
+    linear_backend = str(flags.get("linear_backend", "auto"))
+    refusal = refusal_of_modules(
+        traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts, linear_backend
+    )
+    if refusal is not None:
+        raise Refused(refusal.type, refusal.message)
+    return replace(
+        resolved,
+        block_size=layout.block_size,
+        mamba_block_size=layout.mamba_block_size,
+        mamba_page_size_padded=layout.mamba_page_size_padded,
+        attention=layout.backends,
+        kv_cache_layout=cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
+        kv_layers=layout.layers,
+    )

@@ -1,0 +1,1 @@
+"""A load played through PyTorch's allocator, place by place."""
