@@ -360,6 +360,14 @@ def main() -> None:
 
     print("\n== Machines as posted: unified memory, AMD, Intel, cards that are shared")
     accuracy_machines.show()
+    import accuracy_offload
+
+    print("\n== Weights in host memory: one user's tokens per second, published and computed")
+    accuracy_offload.show()
+    import accuracy_questions
+
+    print("\n== Questions that people ask, and what an expert would answer")
+    accuracy_questions.show()
     for run in runs:
         what = run.func if isinstance(run, partial) else run
         print(f"\n== {(what.__doc__ or '').strip()}", end="")
