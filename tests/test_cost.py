@@ -19,13 +19,13 @@ from oomph.advice.judge import Judge
 from oomph.engines.common.allocator import Allocator
 from oomph.engines.sglang import weights
 from oomph.engines.vllm import planner
+from oomph.engines.vllm.scheduler.loop import Loop
+from oomph.engines.vllm.scheduler.scheduler import Entry
 from oomph.engines.vllm.weights import loaded
 from oomph.engines.vllm.weights.load import peak as load_peak
 from oomph.plan import try_changes, with_advice
 from oomph.simulate.config import Config, Group
-from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector
-from oomph.simulate.scheduler import Entry
 from oomph.simulate.timing import unit
 from oomph.simulate.workloads import Arrivals, Drawn, Shape
 

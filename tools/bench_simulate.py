@@ -18,8 +18,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.simulate.config import Config, Group, Job, Record
-from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector
 from oomph.simulate.timing import MILLISECOND, StepTime
 from oomph.simulate.workloads import Arrivals, Drawn, Shape

@@ -12,8 +12,8 @@ from typing import Any
 
 from reference_blocks import Blocks, Req
 
+from oomph.engines.vllm.scheduler.rules import PATIENCE, aligned_chunk
 from oomph.simulate.config import Config, Job, Record
-from oomph.simulate.rules import PATIENCE, aligned_chunk
 from oomph.simulate.timing import StepTime, query_pairs, tokens_read, touched_share
 
 Entry = list[Any]  # request, new tokens, drafts among them, whether the step samples

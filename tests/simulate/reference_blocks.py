@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from oomph.engines.vllm.scheduler.rules import cacheable, kept, replayed
 from oomph.simulate.config import Config, Group, Job, block_keys
-from oomph.simulate.rules import cacheable, kept, replayed
 from oomph.units import cdiv
 
 

@@ -11,8 +11,8 @@ import pytest
 from random_cases import case
 from reference import Reference
 
+from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.simulate.config import Record
-from oomph.simulate.loop import Loop
 
 CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "200"))
 CHUNK = 25

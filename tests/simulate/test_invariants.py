@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from random_cases import config as random_config, time as random_time, workload as random_workload
 from test_agreement import Kept
 
+from oomph.engines.vllm.scheduler.loop import Loop
+from oomph.engines.vllm.scheduler.steady import Steady
 from oomph.simulate.config import Config, Group, Job
-from oomph.simulate.loop import Loop
-from oomph.simulate.steady import Steady
 from oomph.simulate.timing import StepTime, unit
 
 
@@ -74,7 +74,7 @@ def test_first_come_first_served(seed: int) -> None:
 def test_many_steps_at_once_last_as_long_as_one_by_one(m: int, k: int, kv: int, attention: int, n: int) -> None:
     c = Config((Group("full", 16),), 10**6, 8, 64, 10**6)
     time = StepTime(7, weights=m, linear=k, kv=(kv,), attention=(attention,))
-    from oomph.simulate.live import Live
+    from oomph.engines.vllm.scheduler.live import Live
 
     steady = Steady(c)
     for i in range(3):

@@ -89,7 +89,7 @@ class Model:
         return load("v1.outputs").DraftTokenIds(list(self.sampled), drafts)
 
     def accept(self, request: str, drafts: int) -> int:
-        """Evenly, as simulate/scheduler.py does."""
+        """Evenly, as engines/vllm/scheduler/scheduler.py does."""
         if not drafts:
             return 0
         rate, before = self.config["accepted"], self.decodes.get(request, 0)

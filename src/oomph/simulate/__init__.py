@@ -1,13 +1,6 @@
-"""How many users a deployment really serves: vLLM's scheduler on the planned KV cache.
+"""How many users a deployment really serves: its engine's scheduler (engines/NAME/scheduler) on the planned KV cache.
 
-config.py     what the scheduler works with: groups of the block pool, its settings, a request, what became of it
-rules.py      where a prefill of recurrent layers stops, which blocks get a hash
-scheduler.py  the scheduler: waiting and running, the token budget, the gate, preemption
-loop.py       the engine over time: arrivals, steps, many steps at once
-pools.py      the blocks, counted; blocks.py: one by one, with their hashes
-queue.py      the queue of free blocks; hits.py: what a request finds among them
-live.py       a request inside the engine; steady.py: requests that only decode, summed; resting.py: while every block
-              is followed
+config.py     what a scheduler works with: groups of the block pool, its settings, a request, what became of it
 timing.py     how long a step takes; step_costs.py: what its parts cost; accuracy.py: how far that was off
 build.py      a plan -> config and times; a command -> a plan and these
 workloads.py  who asks what and when; traces.py: from a file

@@ -5,12 +5,12 @@ from collections import deque
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.scheduler.loop import FAR, Loop
+from oomph.engines.vllm.scheduler.scheduler import Entry
 from oomph.simulate.build import Engine, Setup
 from oomph.simulate.clients import Observer, Workload
 from oomph.simulate.config import Config
-from oomph.simulate.loop import FAR, Loop
 from oomph.simulate.result import Collector, Result
-from oomph.simulate.scheduler import Entry
 from oomph.simulate.timing import StepTime
 from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced
 from oomph.units import cdiv

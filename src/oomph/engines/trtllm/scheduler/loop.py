@@ -22,7 +22,7 @@ _FAR = 1 << 120
 
 
 class CapacityLoop:
-    """One engine. The interface is that of simulate/loop.py."""
+    """One engine. The interface is that of engines/vllm/scheduler/loop.py."""
 
     def __init__(
         self, capacity: Capacity, config: Config, time: StepTime, workload: Workload, observer: Observer

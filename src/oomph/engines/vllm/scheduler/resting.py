@@ -4,9 +4,9 @@ A resting request takes one token in every step and no block. It wakes for the s
 `quiet`: there it may need a block, give a hash to one, or end.
 """
 
+from oomph.engines.vllm.scheduler.live import Live
+from oomph.engines.vllm.scheduler.steady import Steady
 from oomph.simulate.config import Config
-from oomph.simulate.live import Live
-from oomph.simulate.steady import Steady
 
 _WORTH = 3  # steps of rest below which waking costs more
 

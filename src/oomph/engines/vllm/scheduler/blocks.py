@@ -4,11 +4,11 @@ queue is in queue.py; what a request finds in the cache is in hits.py."""
 from collections.abc import Iterable
 from itertools import compress
 
+from oomph.engines.vllm.scheduler.hits import Hits, request_keys
+from oomph.engines.vllm.scheduler.live import Live
+from oomph.engines.vllm.scheduler.queue import Block, BlockQueue, Key, Tables
+from oomph.engines.vllm.scheduler.rules import cacheable, kept, replayed
 from oomph.simulate.config import Config, Group
-from oomph.simulate.hits import Hits, request_keys
-from oomph.simulate.live import Live
-from oomph.simulate.queue import Block, BlockQueue, Key, Tables
-from oomph.simulate.rules import cacheable, kept, replayed
 from oomph.units import cdiv
 
 

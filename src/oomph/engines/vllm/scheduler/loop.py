@@ -2,11 +2,11 @@
 known at its end (or one step later, with asynchronous scheduling). Steps in which nothing but decoding happens are
 taken many at once."""
 
+from oomph.engines.vllm.scheduler.live import Live
+from oomph.engines.vllm.scheduler.pools import CountPool
+from oomph.engines.vllm.scheduler.scheduler import Entry, Scheduler
 from oomph.simulate.clients import Clients, Observer, Workload
 from oomph.simulate.config import Config, Job, Outcome
-from oomph.simulate.live import Live
-from oomph.simulate.pools import CountPool
-from oomph.simulate.scheduler import Entry, Scheduler
 from oomph.simulate.timing import RECURRENT, StepTime
 
 FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold

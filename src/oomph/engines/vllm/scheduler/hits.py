@@ -1,8 +1,8 @@
 """What a request finds in the prefix cache (kv_cache_coordinator.py, find_longest_cache_hit of each kind of group)."""
 
+from oomph.engines.vllm.scheduler.live import Live
+from oomph.engines.vllm.scheduler.queue import NOWHERE, Block, BlockQueue, Tables
 from oomph.simulate.config import Config, Group, block_keys
-from oomph.simulate.live import Live
-from oomph.simulate.queue import NOWHERE, Block, BlockQueue, Tables
 from oomph.units import cdiv
 
 

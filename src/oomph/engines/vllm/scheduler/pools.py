@@ -11,8 +11,8 @@ order decides what is evicted, and BlockPool keeps it as v1/core/block_pool.py d
     begin()                       a step begins
 """
 
+from oomph.engines.vllm.scheduler.live import Live
 from oomph.simulate.config import Config, Group
-from oomph.simulate.live import Live
 from oomph.units import cdiv
 
 

@@ -1,7 +1,7 @@
 """A request inside the engine."""
 
+from oomph.engines.vllm.scheduler.queue import Key, Tables
 from oomph.simulate.config import Config, Job
-from oomph.simulate.queue import Key, Tables
 
 
 class Live:

@@ -7,8 +7,8 @@ number of steps in one sum, and the tokens read grow by the same amount in every
 
 import heapq
 
+from oomph.engines.vllm.scheduler.live import Live
 from oomph.simulate.config import Config
-from oomph.simulate.live import Live
 from oomph.simulate.timing import StepTime
 
 FAR = 1 << 62

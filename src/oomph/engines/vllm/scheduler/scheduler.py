@@ -12,13 +12,13 @@ short, as many as needed go back to the tail. When steps happen, and how many at
 from collections import deque
 from itertools import takewhile
 
-from oomph.simulate.blocks import BlockPool
+from oomph.engines.vllm.scheduler.blocks import BlockPool
+from oomph.engines.vllm.scheduler.live import Live
+from oomph.engines.vllm.scheduler.pools import CountPool
+from oomph.engines.vllm.scheduler.resting import Resting
+from oomph.engines.vllm.scheduler.rules import PATIENCE, aligned_chunk
+from oomph.engines.vllm.scheduler.steady import Steady
 from oomph.simulate.config import Config, Outcome
-from oomph.simulate.live import Live
-from oomph.simulate.pools import CountPool
-from oomph.simulate.resting import Resting
-from oomph.simulate.rules import PATIENCE, aligned_chunk
-from oomph.simulate.steady import Steady
 
 
 class Entry:
