@@ -1,0 +1,130 @@
+"""What a search keeps, what it gives up and what it maximises, in which order: one value for everything that picks.
+
+A search describes each configuration by a `Standing`: a number for every measure, the larger the better. An `Objective`
+has the measures in order, and the better of two configurations is the one that is ahead in the first measure in which
+they differ. `fit`, `gpus`, `compare` and the plan's advice share `serving_objective`; `pack` and `models` have orders
+of their own, and every screen prints the order that it used (`line`). An engine with a search space of its own fills
+the same measures (`SERVING`); one that it does not have is left out and counts as kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, log, log2
+
+from msgspec import Struct
+
+READING = 5.0  # tokens per second that a person reads, about: what is slower is said in the headline
+# Chosen: where nobody asks for a context, one that is too short to be useful, and one that chats and agents work with.
+LEAST_CONTEXT, ENOUGH_CONTEXT = 8192, 32768
+PREFERENCES = ("quality", "context", "users", "speed")
+
+Standing = Mapping[str, float]
+
+
+class Measure(Struct, frozen=True):
+    """One thing that is compared. `loss`: what is given up where it is not kept; "" = it is maximised."""
+
+    name: str
+    words: str
+    loss: str = ""
+
+
+class Objective(Struct, frozen=True):
+    kept: tuple[str, ...]  # as asked, in words
+    order: tuple[Measure, ...]  # what decides first comes first
+    given_up: tuple[str, ...] = ()  # in words, first to last; () = the losses of `order`, the last of them first
+
+    def key(self, standing: Standing) -> tuple[float, ...]:
+        """The larger is the better one. What a standing does not name is as it should be."""
+        return tuple(standing.get(measure.name, 0.0) for measure in self.order)
+
+    def best_key(self, standing: Standing) -> tuple[float, ...]:
+        """No configuration that has these measures is better than this, whatever its others are."""
+        return tuple(standing.get(measure.name, _TOP.get(measure.name, float("inf"))) for measure in self.order)
+
+    @property
+    def line(self) -> str:
+        """The order, for screens."""
+        losses = self.given_up or tuple(measure.loss for measure in reversed(self.order) if measure.loss)
+        aims = [measure.words for measure in self.order if not measure.loss and measure.words]
+        parts = [
+            f"kept: {', '.join(self.kept)}" if self.kept else "",
+            f"given up if need be, first to last: {', '.join(losses)}" if losses else "",
+            f"then {', '.join(aims)}" if aims else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+
+# Of a deployment that serves. A kept thing counts 0 and a lost one less than that.
+SERVING: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure("request", "", ""),  # 0: what was asked for is there; -1: it is not
+        Measure("reading", "", f"{READING:g} tokens/s for each user"),
+        Measure("length", "", f"{LEAST_CONTEXT:,} tokens of context"),
+        Measure("on_gpu", "", "weights on the GPUs"),
+        Measure("checkpoint", "", "the named checkpoint"),
+        Measure("precision", "", "precision"),
+        Measure("images", "", "images"),
+        Measure("prefix", "", "prefix caching"),
+        Measure("screen", "", "room for a screen"),
+        Measure("graphs", "", "CUDA graphs"),
+        Measure("enough", "", f"{ENOUGH_CONTEXT:,} tokens of context"),
+        Measure("kv_bits", "", "16-bit KV cache"),
+        Measure("steps", "", "large prefill steps"),
+        Measure("limit", "", "the engine's limit of requests"),
+        Measure("speed", "the fastest for these users"),
+        Measure("context", "the longest context"),
+        Measure("users", "the most users"),
+        Measure("plain", "the shortest command"),
+    )
+}
+_TOP = {measure.name: 0.0 for measure in SERVING.values() if measure.loss or measure.name in ("request", "plain")}
+# What a preference changes: an aim moves before the precision; "quality" keeps 16 bits in the cache before CUDA graphs.
+_AHEAD = {"context": "context", "users": "users", "speed": "speed"}
+
+
+def serving_objective(
+    *, checkpoint: str = "", context: int = 0, users: int = 0, prefer: str = "", also: Sequence[str] = ()
+) -> Objective:
+    """For one model on some GPUs. `also`: further things that were asked for and are never given up, in words."""
+    names = list(SERVING)
+    if context:  # what is asked for is met or not
+        names = [name for name in names if name not in ("length", "enough", "context")]
+    if users:
+        names.remove("users")
+    if not checkpoint:
+        names.remove("checkpoint")
+    if prefer == "quality":
+        names.remove("kv_bits")
+        names.insert(names.index("graphs"), "kv_bits")
+    elif _AHEAD.get(prefer) in names:
+        names.remove(_AHEAD[prefer])
+        names.insert(names.index("precision"), _AHEAD[prefer])
+    kept = (
+        *([checkpoint] if checkpoint else []),
+        *([f"{context:,} tokens of context"] if context else []),
+        *([f"{users:,} user{'s' if users > 1 else ''} at once"] if users else []),
+        *also,
+    )
+    return Objective(kept, tuple(SERVING[name] for name in names))
+
+
+def speed_step(rate: float) -> float:
+    """Speeds within 5 % count as equal."""
+    return float(round(log(max(rate, 1e-9)) / log(1.05)))
+
+
+def users_step(users: float) -> float:
+    """An eighth more users is more."""
+    return float(int(log(max(users, 1.0)) / log(1.125) + 1e-9))
+
+
+def shortness(context: int, longest: int, enough: int = ENOUGH_CONTEXT) -> float:
+    """0 where there is enough of it, or all that the model takes; half an octave is one step less."""
+    aim = min(enough, longest)
+    return -float(ceil(2 * log2(aim / context) - 1e-9)) if 0 < context < aim else 0.0
+
+
+def reads_well(rate: float | None) -> bool:
+    """Whether people can read along; a speed that nobody knows is not called slow."""
+    return rate is None or rate >= READING
