@@ -20,13 +20,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import field_truth
+from oomph.engines.vllm.release import release
 from oomph.errors import OomphError
 from oomph.facts import gpus
 from oomph.facts.vllm.versions import RELEASES, nearest, parse
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
-from oomph.logs.release import release
 from oomph.plan import run
 from oomph.units import GIB
 

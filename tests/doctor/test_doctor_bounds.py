@@ -14,12 +14,12 @@ from oomph.doctor.doubt import find_doubt
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain, observe_raw, read_case
 from oomph.doctor.failure import _ends
-from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.doctor.ledger import _at_oom
 from oomph.doctor.meanings import MILESTONES
 from oomph.doctor.milestones import milestone
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
+from oomph.engines.common.inferred import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text
 from oomph.units import GIB, gib

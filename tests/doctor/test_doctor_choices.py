@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oomph.doctor import diagnose, stages_llamacpp
+from oomph.doctor import diagnose
 from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
@@ -22,6 +22,7 @@ from oomph.doctor.rules import rules
 from oomph.doctor.stages import Death, _child
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.doctor.told import find_told
+from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.sources.gpu import parse_gpus

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from oomph.doctor import inferred_llamacpp
 from oomph.doctor.case import Case
 from oomph.doctor.failing_stage import (
     _forward,
@@ -18,12 +17,13 @@ from oomph.doctor.failing_stage import (
     while_starting,
 )
 from oomph.doctor.guesses import BUDGET, FULL, SLEEPERS, UNUSED, _budget, _cached, guess
-from oomph.doctor.inferred_vllm import EXTREME, _extreme
 from oomph.doctor.ledger import Account, _figure
 from oomph.doctor.prior import _at_least, _failing_stage, contradiction
 from oomph.doctor.rebuild import ROUNDING, gpu_row
 from oomph.doctor.sizes import weight_bytes
 from oomph.doctor.stages import Death
+from oomph.engines.common.inferred import EXTREME, _extreme
+from oomph.engines.llamacpp import inferred as inferred_llamacpp
 from oomph.facts.gpus import rows
 from oomph.ir.observation import Observation
 from oomph.logs.deployment import Rebuilt

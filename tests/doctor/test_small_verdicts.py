@@ -7,9 +7,9 @@ import pytest
 from oomph.doctor.explain import explain
 from oomph.doctor.failure import _wraps
 from oomph.doctor.guesses import STARTS, starting
-from oomph.doctor.inferred_vllm import EXTREME
 from oomph.doctor.remedies import can_be_planned
 from oomph.doctor.rule import Remedy
+from oomph.engines.common.inferred import EXTREME
 from oomph.ir.observation import Observation
 
 CONFIG = """\

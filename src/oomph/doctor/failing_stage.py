@@ -3,7 +3,6 @@ left of it."""
 
 from collections.abc import Sequence
 
-from oomph.doctor import stages_llamacpp
 from oomph.doctor.guesses import STARTS, guess, said, starting
 from oomph.doctor.meanings import (
     COMPONENTS,
@@ -20,6 +19,7 @@ from oomph.doctor.milestones import milestone
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.towers import in_tower
 from oomph.doctor.tracebacks import frame_stage, joins_ranks
+from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
 from oomph.ir import StageName

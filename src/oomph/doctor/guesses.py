@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from oomph.doctor.tracebacks import frame_stage
 from oomph.engines.registry import all_engines, name_of
+from oomph.engines.vllm.release import positions
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST, RELEASES
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.logs.release import positions
 
 # What is said to have been going on, the first that applies. "Loading the model" and "serving" are said of any start.
 _DOING: tuple[tuple[StageName, str], ...] = (

@@ -7,9 +7,9 @@ import msgspec
 
 from oomph.doctor.case import Case
 from oomph.doctor.failure import UNSAID
-from oomph.doctor.inferred_vllm import WORDS
 from oomph.doctor.ledger import account
 from oomph.doctor.meanings import ORDER, TROUBLES
+from oomph.engines.common.inferred import WORDS
 from oomph.ir import StageName
 from oomph.units import GIB
 

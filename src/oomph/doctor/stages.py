@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.doctor import stages_llamacpp
 from oomph.doctor.doubt import find_doubt, unworded_doubt
 from oomph.doctor.failing_stage import failing_stage
 from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
@@ -22,6 +21,7 @@ from oomph.doctor.places import place_stage
 from oomph.doctor.prose import activity
 from oomph.doctor.told import find_told
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
+from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind

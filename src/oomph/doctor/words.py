@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from oomph.doctor.case import Case
-from oomph.doctor.context_llamacpp import SMALLEST, context_of
 from oomph.doctor.rule import Kind, Rejected, Remedy
+from oomph.engines.llamacpp.context import SMALLEST, context_of
 from oomph.engines.protocol import LeverWords
 from oomph.engines.registry import DEFAULT, all_engines, engine_named
 

@@ -19,7 +19,7 @@ KINDS = {"full": "full attention", "mla": "MLA", "mamba": "recurrent", "cross": 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 100) -> str:
     if engine_of(plan.deployment).layout == "placed":
-        from oomph.report import llamacpp_text
+        from oomph.engines.llamacpp import screen as llamacpp_text
 
         return llamacpp_text.render(plan, style, everything=everything, width=width)
     lines = [
@@ -49,7 +49,7 @@ def engine_line(plan: Plan) -> str:
 def verdict_line(plan: Plan, style: Style) -> str:
     """The first line of every screen about a plan, of whatever engine."""
     if engine_of(plan.deployment).layout == "placed":
-        from oomph.report import llamacpp_text
+        from oomph.engines.llamacpp import screen as llamacpp_text
 
         return llamacpp_text.verdict(plan, style)
     return headline(plan, style, runs=_users(plan), detail=_failing_layer(plan), title=engine_of(plan.deployment).title)

@@ -18,7 +18,7 @@ class GgufEngine(EngineProtocol):
 
     layout = "placed"
 
-    inferred = part("doctor.inferred_llamacpp", "inferred")
+    inferred = part("engines.llamacpp.inferred", "inferred")
     timing = part("engines.llamacpp.timing", "timing")
 
     host_plan = part("engines.llamacpp.host", "host_plan")

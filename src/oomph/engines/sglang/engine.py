@@ -46,7 +46,7 @@ class SgLang(EngineProtocol):
     knows_flag = part("facts.sglang.flags", "is_known")
     write_command = part("engines.sglang.command", "to_words")
     log_rows = part("facts.sglang.logs", "ROWS")
-    inferred = part("doctor.inferred_vllm", "inferred")
+    inferred = part("engines.common.inferred", "inferred")
     arm_flags = part("engines.sglang.arm", "arm_flags")
     timing = part("engines.sglang.timing", "timing")
     container = part("engines.sglang.emit", "container")

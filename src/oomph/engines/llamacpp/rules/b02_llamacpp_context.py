@@ -18,8 +18,8 @@ What does not: a higher -ngl.
 Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
-from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.engines.llamacpp.context import shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

@@ -18,8 +18,8 @@ Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 
 import re
 
-from oomph.doctor.context_llamacpp import context_of, shorter
 from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
+from oomph.engines.llamacpp.context import context_of, shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

@@ -17,9 +17,9 @@ Evidence: ollama issues 9181, 8447, 11090.
 
 import re
 
-from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
+from oomph.engines.llamacpp.context import shorter
 from oomph.units import gib
 
 _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")

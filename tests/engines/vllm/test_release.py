@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.engines.vllm.release import bounds, release
 from oomph.facts.vllm.versions import NEWEST
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
-from oomph.logs.release import bounds, release
 
 
 def seen(text: str):  # type: ignore[no-untyped-def]
