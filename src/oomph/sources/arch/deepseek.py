@@ -24,6 +24,24 @@ def build(builder: Builder) -> Skeleton:
     return language_model(builder, "model", "lm_head")
 
 
+def build_bidirectional(builder: Builder) -> Skeleton:
+    """deepseek_v2.py:1134 (0.32.0): attention that looks both ways is built from its parts, and has no cache."""
+    model = build(builder)
+    heads = builder.text.integer("num_attention_heads")
+    width = builder.text.integer("qk_nope_head_dim") + builder.text.integer("qk_rope_head_dim")
+    layers = tuple(
+        replace(
+            layer,
+            mixers=tuple(
+                Attention("encoder_only", heads, heads, width, width, rope=m.rope) if isinstance(m, Attention) else m
+                for m in layer.mixers
+            ),
+        )
+        for layer in model.layers
+    )
+    return replace(model, layers=layers, pooling=True)
+
+
 def language_model(
     builder: Builder,
     prefix: str,

@@ -164,6 +164,13 @@ STYLES: dict[str, Style] = {
         defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 32768), ("no_rope_layer_interval", 4)),
     ),
     "SolarForCausalLM": LLAMA,
+    # step1.py (0.32.0): ALiBi in place of rotary positions
+    "Step1ForCausalLM": Style(
+        window="none",
+        own_head_dim=False,
+        aliases=(("num_attention_groups", "num_key_value_heads"),),
+        defaults=(("tie_word_embeddings", True),),
+    ),
     "StableLmForCausalLM": Style(
         o_bias=False,
         own_head_dim=False,
@@ -219,7 +226,8 @@ def build(builder: Builder) -> Skeleton:
     _, _, head_dim = dims(text, style)
 
     # baichuan.py: the wide one (13B) has ALiBi instead
-    alibi = builder.architecture == "BaichuanForCausalLM" and text.integer("hidden_size") != 4096
+    alibi = builder.architecture == "Step1ForCausalLM"
+    alibi = alibi or (builder.architecture == "BaichuanForCausalLM" and text.integer("hidden_size") != 4096)
 
     def sliding_rope(window: int) -> Rope | None:
         """olmo2.py:141 (0.21.0): sliding layers take the base but not the scaling."""

@@ -7,15 +7,18 @@ from msgspec.structs import replace
 
 from oomph.ir import Attention, Block, Modality, Module, Param, Part, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
-from oomph.sources.arch.decoder import norm
+from oomph.sources.arch.decoder import norm, packed
 from oomph.sources.arch.llava import clip
+from oomph.sources.arch.siglip import layer_norm, patches, siglip
 from oomph.sources.config import Config
 
 
 def build(builder: Builder) -> Skeleton:
     if not builder.text.dtype(builder.config.dtype()):
         builder.dtype = "F32"
-    return _nomic(builder) if builder.architecture == "NomicBertModel" else _modern(builder)
+    if "Modern" in builder.architecture:
+        return _modern(builder)
+    return _nomic(builder) if builder.architecture == "NomicBertModel" else _gte(builder)
 
 
 def _norm(builder: Builder, name: str, dim: int, bias: bool) -> list[Module]:
@@ -33,7 +36,7 @@ def _modern(builder: Builder) -> Skeleton:
     )  # fmt: skip
     hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
     width = hidden // heads
-    classifies = builder.architecture != "ModernBertModel"
+    classifies = "Classification" in builder.architecture
     at = "model." if classifies else ""
     every, window = text.integer("global_attn_every_n_layers"), text.integer("local_attention") // 2
     # the cache is none: a window only bounds what a token looks at
@@ -79,6 +82,8 @@ def _modern_root(builder: Builder, at: str, hidden: int, classifies: bool) -> Bl
         *_norm(builder, f"{at}embeddings.norm", hidden, bias),
         *_norm(builder, f"{at}final_norm", hidden, bias),
     ]
+    if builder.architecture == "ColBERTModernBertModel":
+        modules += _colbert(builder, hidden)
     if classifies:
         labels = text.integer("num_labels", default=len(text.table("id2label")) or 2)
         shapes: list[tuple[str, tuple[int, ...]]] = [
@@ -143,6 +148,69 @@ def _nomic_mlp(site: Site, hidden: int, inner: int, bias: bool, gated: bool) -> 
     return [site.linear("mlp.gate_up_proj", pair, hidden, "column", "mlp", bias=bias), down]
 
 
+# GTE (Alibaba's "new" models, Arctic-embed 2) and Jina's ColBERT: the same block, gated in GTE and without that bias.
+
+
+def _gte(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=30528, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    text.fill(max_position_embeddings=8192, type_vocab_size=0)
+    hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
+    inner, positions, jina = (
+        text.integer("intermediate_size"),
+        text.integer("max_position_embeddings"),
+        "Jina" in builder.architecture,
+    )
+    at = "new." if builder.architecture == "GteNewForSequenceClassification" else ""
+    # config.py:576 (0.32.0): whole multiples of eight
+    rope = rope_of(text, hidden // heads, positions=-(-positions // 8) * 8 if jina else 0)
+    attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads, rope=rope)
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.packed_qkv("attention.qkv_proj", hidden, heads, "attention", bias=True),
+                site.row("attention.o_proj", hidden, hidden, "attention", bias=True),
+                *_gte_mlp(site, hidden, inner, jina),
+                *_norm(builder, "attn_ln", hidden, True),
+                *_norm(builder, "mlp_ln", hidden, True),
+            ],
+        )
+        for site in builder.sites(f"{at}encoder.layer")
+    )
+    kinds, words = text.integer("type_vocab_size", low=0), f"{at}embeddings.word_embeddings"
+    root: list[Module] = [
+        Vocab(words, text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        *([Vocab(f"{at}embeddings.token_type_embeddings", kinds, hidden, builder.dtype, "embed")] if kinds else []),
+        *_norm(builder, f"{at}embeddings.LayerNorm", hidden, True),
+        *(_colbert(builder, hidden) if jina else []),
+    ]
+    if at:
+        labels = text.integer("num_labels", default=len(text.table("id2label")) or 2)
+        heads_of_it = {"new.pooler.dense": (hidden, hidden), "classifier": (labels, hidden)}
+        for name, shape in heads_of_it.items():
+            root.append(Param(f"{name}.weight", shape, builder.dtype, "lm_head", created_dtype="F32"))
+            root.append(Param(f"{name}.bias", shape[:1], builder.dtype, "lm_head", created_dtype="F32"))
+    return Skeleton(layers, builder.block(root), pooling=True)
+
+
+def _gte_mlp(site: Site, hidden: int, inner: int, jina: bool) -> list[Module]:
+    if jina:
+        up = site.column("mlp.fc1", inner, hidden, "mlp", bias=True)
+        return [up, site.row("mlp.fc2", hidden, inner, "mlp", bias=True)]
+    pair = [("mlp.up", inner, 0), ("mlp.gate", inner, 0)]
+    return [
+        packed(site, "mlp.up_gate_proj", pair, hidden),
+        site.row("mlp.down_proj", hidden, inner, "mlp", bias=True),
+    ]
+
+
+def _colbert(builder: Builder, hidden: int) -> list[Module]:
+    """colbert.py: a projection in float32, as wide as the config or the checkpoint says."""
+    dim = builder.text.integer("colbert_dim", "dim", "projection_dim", default=128)
+    return [Param("colbert_linear.weight", (dim, hidden), builder.dtype, "lm_head", created_dtype="F32")]
+
+
 # CLIP as an embedding model: a causal text transformer that has a cache, and the vision encoder beside it.
 #
 # vLLM: models/clip.py CLIPEmbeddingModel.
@@ -195,3 +263,77 @@ def build_clip(builder: Builder) -> Skeleton:
         modalities=(Modality("image", patches + 1),),
         pooling=True,
     )
+
+
+# SigLIP as an embedding model: both encoders look both ways; the vision encoder ends in an attention over its patches.
+#
+# vLLM: models/siglip.py SiglipEmbeddingModel.
+
+
+def build_siglip(builder: Builder) -> Skeleton:
+    text, vision = builder.text, builder.config.sub("vision_config")
+    text.fill(
+        vocab_size=32000, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    hidden, heads, inner = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "intermediate_size"))
+    width = hidden // heads
+    attention = Attention("encoder_only", heads, heads, width, width)
+    layers = tuple(
+        site.layer(
+            [attention],
+            [
+                site.qkv(hidden, heads, heads, width, bias=True),
+                site.row("self_attn.out_proj", hidden, hidden, "attention", bias=True),
+                *norm(site, "layer_norm1", hidden, True),
+                site.column("mlp.fc1", inner, hidden, "mlp", bias=True),
+                site.row("mlp.fc2", hidden, inner, "mlp", bias=True),
+                *norm(site, "layer_norm2", hidden, True),
+            ],
+        )
+        for site in builder.sites("text_model.encoder.layers")
+    )
+    project, positions, at = (
+        text.integer("projection_size", default=hidden),
+        text.integer("max_position_embeddings"),
+        "text_model",
+    )
+    root: list[Module] = [
+        Vocab(f"{at}.embeddings.token_embedding", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        Vocab(f"{at}.embeddings.position_embedding", positions, hidden, builder.dtype, "embed"),
+        Param(f"{at}.embeddings.position_ids", (1, positions), "I64", "embed", stored=False, created_dtype="I64"),
+        *(Param(f"{at}.final_layer_norm.{part}", (hidden,), builder.dtype, "norm") for part in ("weight", "bias")),
+        Param(f"{at}.head.weight", (project, hidden), builder.dtype, "other"),
+        Param(f"{at}.head.bias", (project,), builder.dtype, "other"),
+    ]
+    tower = siglip(builder, "vision_model", vision)
+    has_head = vision.flag("vision_use_head", default=True)
+    towers = (tower, _siglip_head(builder, vision)) if has_head else (tower,)
+    size = patches(vision)
+    return Skeleton(
+        layers,
+        builder.block(root),
+        towers=towers,
+        modalities=(Modality("image", 1 if has_head else size),),
+        pooling=True,
+    )
+
+
+def _siglip_head(builder: Builder, vision: Config) -> Tower:
+    """SiglipMultiheadAttentionPoolingHead: torch's own attention, then the encoder's MLP."""
+    site, wide, inner = (
+        builder.site("vision_model.head"),
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+    )
+    modules: list[Module] = [
+        site.tensor("probe", 1, 1, wide),
+        site.tensor("attention.in_proj_weight", 3 * wide, wide),
+        site.tensor("attention.in_proj_bias", 3 * wide),
+        site.tensor("attention.out_proj.weight", wide, wide),
+        site.tensor("attention.out_proj.bias", wide),
+        *layer_norm(site, "layernorm", wide),
+        site.column("mlp.fc1", inner, wide, "multimodal", bias=True),
+        site.row("mlp.fc2", wide, inner, "multimodal", bias=True),
+    ]
+    return site.tower("vision_head", "vision", [(1, modules)])

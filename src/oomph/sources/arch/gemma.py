@@ -6,7 +6,7 @@ vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Attention, Block, Mixer, Modality, Param, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Layer, Mixer, Modality, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config
@@ -72,6 +72,25 @@ def build(builder: Builder) -> Skeleton:
     if arch == "Gemma2Model":
         return _gemma2_model(builder)
     return _text(builder, generation, "model", "lm_head")
+
+
+def build_rnj1(builder: Builder) -> Skeleton:
+    """Rnj-1: Gemma 3's layers, a head of its own, chunks in place of windows (rnj1.py, 0.32.0)."""
+    text = builder.text
+    text.fill(**_SHARED | _DEFAULTS[3])
+    kinds, count = text.items("layer_types"), text.integer("num_hidden_layers", high=10_000)
+    if len(kinds) < count:
+        raise ConfigError(f"{text.where}: layer_types does not name {count} layers")
+    model = _text(builder, 3, "model", "lm_head")
+    window = text.integer("sliding_window", default=0, low=0)
+
+    def mixer(kind: object, layer: Layer) -> Attention:
+        own = next(m for m in layer.mixers if isinstance(m, Attention))
+        chunked = kind == "chunked_attention"
+        return replace(own, kind="sliding_window" if chunked else "full", window=window if chunked else 0)
+
+    layers = tuple(replace(x, mixers=(mixer(kind, x),)) for kind, x in zip(kinds, model.layers))
+    return replace(model, layers=layers, params=(*model.params, ("attention_argument", "chunk_lookback")))
 
 
 def _embedding(builder: Builder) -> Skeleton:

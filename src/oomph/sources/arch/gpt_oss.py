@@ -6,6 +6,7 @@ vLLM: models/gpt_oss.py.
 from oomph.ir import Attention, Param
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root
+from oomph.sources.arch.pooling import both_ways
 from oomph.sources.config import Config
 
 _DEFAULTS = {
@@ -23,9 +24,21 @@ _DEFAULTS = {
 }
 
 
-def build(builder: Builder) -> Skeleton:
+# OpenAIPrivacyFilterConfig
+_FILTER_DEFAULTS = {
+    **_DEFAULTS,
+    "num_hidden_layers": 8,
+    "vocab_size": 200064,
+    "hidden_size": 640,
+    "intermediate_size": 640,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+}
+
+
+def build(builder: Builder, defaults: dict[str, int] = _DEFAULTS) -> Skeleton:
     text = builder.text
-    text.fill(**_DEFAULTS)
+    text.fill(**defaults)
     hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
     heads, kv, head_dim = heads_of(text)
     experts, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
@@ -46,6 +59,19 @@ def build(builder: Builder) -> Skeleton:
         for site in builder.sites("model.layers")
     )
     return Skeleton(layers, decoder_root(builder, Style(everywhere=ALL_STAGES)))
+
+
+def build_filter(builder: Builder) -> Skeleton:
+    """OpenAI's privacy filter: the same layers, looking both ways, and a label per token (openai_privacy_filter.py)."""
+    text = builder.text
+    model = build(builder, _FILTER_DEFAULTS)
+    rows, hidden = text.integer("num_labels", default=len(text.table("id2label")) or 33), text.integer("hidden_size")
+    head = [
+        Param(f"score.{part}", shape, builder.dtype, "lm_head", created_dtype="F32")
+        for part, shape in (("weight", (rows, hidden)), ("bias", (rows,)))
+    ]
+    body = [module for module in model.root.modules if module.role != "lm_head"]
+    return Skeleton(both_ways(model.layers), builder.block([*body, *head]), pooling=True)
 
 
 def _attentions(text: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:

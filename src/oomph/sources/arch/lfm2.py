@@ -171,6 +171,16 @@ def _projector(builder: Builder, outer: str, vision: Config) -> Tower:
     return site.tower("multi_modal_projector", "vision", [(1, modules)])
 
 
+def build_colbert(builder: Builder) -> Skeleton:
+    """LFM2-ColBERT: LFM2 without a head, and a projection (colbert.py ColBERTLfm2Model)."""
+    model, text = build(builder), builder.text
+    dim = text.integer("colbert_dim", "dim", "projection_dim", default=128)
+    body = [module for module in model.root.modules if module.role != "lm_head"]
+    shape = (dim, text.integer("hidden_size"))
+    linear = Param("colbert_linear.weight", shape, builder.dtype, "lm_head", created_dtype="F32")
+    return Skeleton(model.layers, builder.block([*body, linear]), pooling=True)
+
+
 # Cosmos3 Edge: SigLIP 2, a merger, and a Nemotron-H that has attention and MLP layers only.
 #
 # vLLM: models/cosmos3_edge.py.

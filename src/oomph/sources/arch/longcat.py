@@ -3,7 +3,7 @@
 vLLM: models/longcat_flash.py.
 """
 
-from oomph.ir import Linear, Module, Part, Routing
+from oomph.ir import Linear, Module, Param, Part, Routing, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.mla import mla_mixer, mla_modules, score_correction
@@ -12,13 +12,14 @@ from oomph.sources.config import Config
 
 def build(builder: Builder) -> Skeleton:
     text = builder.text
-    text.fill(num_hidden_layers=text.integer("num_layers", default=28, high=10_000), n_routed_experts=512)
+    text.fill(n_routed_experts=512)
+    count_of_layers = text.integer("num_layers", "num_hidden_layers", default=28, high=10_000)
     hidden, wide = text.integer("hidden_size"), text.integer("ffn_hidden_size", "intermediate_size")
     inner = text.integer("expert_ffn_hidden_size", "moe_intermediate_size")
     count, idle = text.integer("n_routed_experts"), text.integer("zero_expert_num", default=0, low=0)
     mixer, name = mla_mixer(text), "mlp.router.classifier"
     layers = []
-    for site in builder.sites("model.layers", text.integer("num_hidden_layers")):
+    for site in builder.sites("model.layers", count_of_layers):
         modules: list[Module] = [
             *_half(site, text, wide, 0),
             *_half(site, text, wide, 1),
@@ -30,7 +31,29 @@ def build(builder: Builder) -> Skeleton:
             ),
         ]
         layers.append(site.layer([mixer, mixer], modules))
-    return Skeleton(tuple(layers), decoder_root(builder, Style()))
+    root = decoder_root(builder, Style())
+    return Skeleton(tuple(layers), builder.block([*root.modules, *_ngrams(builder, text)]))
+
+
+def _ngrams(builder: Builder, text: Config) -> list[Module]:
+    """LongCat-Flash-Lite: tables of token pairs, triples, ..., hashed (longcat_flash_ngram.py NgramEmbedding)."""
+    if builder.architecture != "LongcatFlashNgramForCausalLM" or not text.has("ngram_vocab_size_ratio"):
+        return []
+    hidden = text.integer("hidden_size")
+    splits, most = text.integer("emb_split_num", high=1000), text.integer("emb_neighbor_num", low=2, high=100)
+    tables = splits * (most - 1)
+    base, width = text.integer("ngram_vocab_size_ratio") * text.integer("vocab_size"), hidden // tables
+    rows = sum(base + 2 * n + 1 for n in range(tables))
+    sizes = {"ne_weights": (most - 1, splits, most), "ne_mods": (most - 1, splits), "exclusive_sizes": (tables + 1,)}
+    at = "model.ngram_embeddings"
+    return [
+        Vocab(f"{at}.embedders", rows, width, builder.dtype, "embed"),
+        Param(f"{at}.post_projs", (tables, width, hidden), builder.dtype, "embed"),
+        *(
+            Param(f"{at}.{name}", shape, "I32", "embed", stored=False, created_dtype="I32")
+            for name, shape in sizes.items()
+        ),
+    ]
 
 
 def _half(site: Site, text: Config, wide: int, half: int) -> list[Module]:

@@ -3,14 +3,23 @@
 vLLM: models/bert.py, roberta.py; adapters.py (as_embedding_model, as_seq_cls_model).
 """
 
+from msgspec.structs import replace
+
 from oomph.ir import Attention, Block, Layer, Module, Param, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
+from oomph.sources.arch.dense import STYLES as DENSE
 from oomph.sources.arch.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from oomph.sources.config import Config
 
+INTERNLM2 = DENSE["InternLM2ForCausalLM"]
 _ENCODERS = {
+    "BertForMaskedLM": "bert.",
     "BertModel": "",
+    "BertSpladeSparseEmbeddingModel": "bert.",
+    "BgeM3EmbeddingModel": "",
+    "HF_ColBERT": "bert.",
+    "RobertaForMaskedLM": "roberta.",
     "BertForSequenceClassification": "bert.",
     "BertForTokenClassification": "bert.",
     "RobertaModel": "",
@@ -22,6 +31,11 @@ _ENCODERS = {
 }
 # (style, prefix of the checkpoint's names, head in the order of its linear layers: rows of "hidden" or "labels")
 _DECODERS: dict[str, tuple[Style, str, tuple[str, ...]]] = {
+    "InternLM2ForRewardModel": (INTERNLM2, "model", ("v_head",)),
+    "JinaEmbeddingsV5Model": (QWEN3, "model", ()),
+    "JinaForRanking": (QWEN3, "model", ("projector.0", "projector.2")),
+    "LlamaBidirectionalForSequenceClassification": (LLAMA, "model", ("score",)),
+    "LlamaBidirectionalModel": (LLAMA, "", ()),
     "LlamaForSequenceClassification": (LLAMA, "model", ("score",)),
     "LlamaModel": (LLAMA, "", ()),
     "MistralModel": (MISTRAL, "", ()),
@@ -31,7 +45,14 @@ _DECODERS: dict[str, tuple[Style, str, tuple[str, ...]]] = {
     "Qwen2Model": (QWEN2, "", ()),
     "Qwen3ForSequenceClassification": (QWEN3, "model", ("score",)),
     "Qwen3Model": (QWEN3, "", ()),
+    "VoyageQwen3BidirectionalEmbedModel": (QWEN3, "model", ("linear",)),
 }
+# classes that look both ways, and so have no cache (llama.py, voyage.py, 0.32.0)
+_BOTH_WAYS = (
+    "LlamaBidirectionalForSequenceClassification",
+    "LlamaBidirectionalModel",
+    "VoyageQwen3BidirectionalEmbedModel",
+)
 
 
 def build(builder: Builder) -> Skeleton:
@@ -54,14 +75,52 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
         Vocab(f"{at}embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
         Param(f"{at}norm.weight", (hidden,), builder.dtype, "norm"),
     ]
+    root += _decoder_head(builder, head)
+    layers = decoder_layers(builder, style, prefix)
+    if (
+        not head
+        and not prefix
+        and builder.architecture not in _BOTH_WAYS
+        and not builder.told.get("modules.json", True)
+    ):
+        # config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates
+        return Skeleton(layers, decoder_root(builder, style, prefix))
+    if builder.architecture in _BOTH_WAYS:
+        layers = both_ways(layers)
+    return Skeleton(layers, builder.block(root), pooling=True)
+
+
+def both_ways(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The same layers with attention that looks at all tokens: it keeps no cache."""
+    return tuple(
+        replace(
+            layer,
+            mixers=tuple(
+                replace(mixer, kind="encoder_only", window=0) if isinstance(mixer, Attention) else mixer
+                for mixer in layer.mixers
+            ),
+        )
+        for layer in layers
+    )
+
+
+def _decoder_head(builder: Builder, head: tuple[str, ...]) -> list[Module]:
+    text, hidden = builder.text, builder.text.integer("hidden_size")
+    match builder.architecture:
+        case "InternLM2ForRewardModel":  # internlm2.py:403 (0.32.0): split by its input
+            name = f"{head[0]}.weight"
+            return [Param(name, (1, hidden), builder.dtype, "lm_head", shard_dim=1, created_dtype="F32")]
+        case "JinaForRanking":  # jina.py: plain layers in the model's dtype
+            first, second = hidden // 2, text.integer("embedding_size", default=512)
+            shapes = ((head[0], (first, hidden)), (head[1], (second, first)))
+            return [Param(f"{name}.weight", shape, builder.dtype, "lm_head") for name, shape in shapes]
+        case "VoyageQwen3BidirectionalEmbedModel":
+            return [Param(f"{head[0]}.weight", (labels(text), hidden), builder.dtype, "lm_head")]
+    modules: list[Module] = []
     for n, name in enumerate(head):
         out = labels(text) if n == len(head) - 1 else hidden
-        root += float32_head(builder, name, out, hidden, bias=len(head) > 1)
-    if not head and not builder.told.get("modules.json", True):
-        # config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates
-        generates = decoder_root(builder, style, prefix)
-        return Skeleton(decoder_layers(builder, style, prefix), generates)
-    return Skeleton(decoder_layers(builder, style, prefix), builder.block(root), pooling=True)
+        modules += float32_head(builder, name, out, hidden, bias=len(head) > 1)
+    return modules
 
 
 def float32_head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
@@ -81,7 +140,7 @@ def _encoder(builder: Builder, at: str) -> Skeleton:
     heads, hidden = text.integer("num_attention_heads"), text.integer("hidden_size")
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads)
     layers = tuple(_encoder_layer(site, attention) for site in builder.sites(f"{at}encoder.layer"))
-    roberta = "Roberta" in builder.architecture
+    roberta = "Roberta" in builder.architecture or builder.architecture == "BgeM3EmbeddingModel"
     return Skeleton(layers, _encoder_root(builder, at, roberta), pooling=True)
 
 
@@ -128,8 +187,30 @@ def _encoder_root(builder: Builder, at: str, roberta: bool) -> Block:
     return builder.block([*modules, *_encoder_head(builder, at, roberta)])
 
 
+def _masked_head(builder: Builder, hidden: int) -> list[Module]:
+    """bert.py BertMLMHead: plain layers, whole on every rank; the decoder is the embedding's in checkpoints."""
+    rows, at = builder.text.integer("vocab_size"), "cls.predictions"
+    return [
+        Param(f"{at}.transform.dense.weight", (hidden, hidden), builder.dtype, "lm_head"),
+        Param(f"{at}.transform.dense.bias", (hidden,), builder.dtype, "lm_head"),
+        *_norm(builder, f"{at}.transform.LayerNorm", hidden),
+        Param(f"{at}.decoder.weight", (rows, hidden), builder.dtype, "lm_head"),
+        Param(f"{at}.decoder.bias", (rows,), builder.dtype, "lm_head"),
+    ]
+
+
 def _encoder_head(builder: Builder, at: str, roberta: bool) -> list[Module]:
     hidden = builder.text.integer("hidden_size")
+    match builder.architecture:
+        case "BertForMaskedLM" | "BertSpladeSparseEmbeddingModel":
+            return _masked_head(builder, hidden)
+        case "RobertaForMaskedLM":  # its output layers are not built
+            return []
+        case "HF_ColBERT":  # colbert.py: built while loading, as wide as the checkpoint has it
+            return [Param("linear.weight", (128, hidden), builder.dtype, "lm_head", created=False)]
+        case "BgeM3EmbeddingModel":
+            sparse = float32_head(builder, "sparse_linear", 1, hidden, bias=True)
+            return [*sparse, *float32_head(builder, "colbert_linear", hidden, hidden, bias=True)]
     if not at:  # an embedding model takes a token's state; the checkpoint's own pooler is not used
         pooler = (("weight", (hidden, hidden)), ("bias", (hidden,)))
         return [Param(f"pooler.dense.{n}", shape, builder.dtype, "lm_head", created=False) for n, shape in pooler]

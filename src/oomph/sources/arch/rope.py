@@ -82,7 +82,7 @@ def _rows(kind: str, scaling: Config, text: Config, length: int) -> int:
     )
     # mrope.py: `cache_max_position_num` is four times the longest sequence
     times = 4 if "mrope_section" in scaling.raw else 1
-    if kind == "yarn":  # yarn_scaling_rope.py: original length x factor
+    if kind in ("yarn", "deepseek_yarn"):  # yarn_scaling_rope.py: original length x factor
         return round(original * times * factor)
     if kind in ("longrope", "su"):  # phi3_long_rope_scaled_rope.py: a short table and a long one
         return original + length
