@@ -22,6 +22,7 @@ from oomph.sources.load import load_once
 
 TRUTH = Path(__file__).parent.parent / "tests" / "truth" / "offload_speeds.jsonl"
 WITHIN = 2.0
+PLENTY = 1 << 41  # of host memory: these ran
 
 
 def rows() -> list[dict[str, Any]]:
@@ -30,7 +31,8 @@ def rows() -> list[dict[str, Any]]:
 
 def predicted(row: dict[str, Any]) -> float | None:
     """None: the time model has no answer."""
-    deployment = replace(parse(row["command"].split(), ""), gpus=parse_gpus(row["gpu"]))
+    machine = {"gpus": parse_gpus(row["gpu"]), "ram_bytes": PLENTY, "ram_bandwidth": round(1e9 * (row["ram_gbs"] or 0))}
+    deployment = replace(parse(row["command"].split(), ""), **machine)
     plan = run(deployment, None)
     engine = engine_of(deployment)
     timing = engine.timing(plan, load_once(deployment.model) if engine.layout == "ranks" else None)
@@ -38,7 +40,7 @@ def predicted(row: dict[str, Any]) -> float | None:
 
 
 def show() -> None:
-    near = 0
+    near = planned = near_planned = 0
     for row in rows():
         try:
             rate = predicted(row)
@@ -46,10 +48,17 @@ def show() -> None:
             print(f"  {row['gpu']:18}{row['command'][:70]:70}  {refused.message[:60]}")
             continue
         factor = max(rate / row["tokens_per_second"], row["tokens_per_second"] / rate) if rate else None
-        near += factor is not None and factor <= WITHIN
+        within = factor is not None and factor <= WITHIN
+        near, planned, near_planned = (
+            near + within,
+            planned + ("release" not in row),
+            near_planned + (within and "release" not in row),
+        )
         shown = f"{rate:7.1f}  {factor:5.2f} times" if rate and factor else "      ?"
         print(f"  {row['gpu']:18}{row['command'][:70]:70}{row['tokens_per_second']:7.1f}{shown}")
-    print(f"  {near} of {len(rows())} within {WITHIN:g} times")
+    print(
+        f"  {near} of {len(rows())} within {WITHIN:g} times; of releases that oomph plans {near_planned} of {planned}"
+    )
 
 
 if __name__ == "__main__":

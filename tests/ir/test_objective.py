@@ -76,7 +76,7 @@ def test_longer_is_never_shorter(context: int, more: int, longest: int) -> None:
 
 
 def test_steps() -> None:
-    assert speed_step(100.0) == speed_step(101.0) < speed_step(110.0)
+    assert speed_step(100.0) == speed_step(100.2) < speed_step(110.0)
     assert users_step(1) < users_step(2) < users_step(3)
     assert users_step(100) == users_step(101)
     assert shortness(16384, 131072) == -2

@@ -43,6 +43,7 @@ class Deployment(Struct, frozen=True):
     memory_limit: int = 0  # bytes of host memory that the container may have (docker -m, Kubernetes); 0 = not said
     ram_bytes: int = 0  # host memory of one node, as it is known (host.py); 0 = not known
     ram_available: int = 0  # of it, not in use by others
+    ram_bandwidth: int = 0  # bytes per second of host memory as sold; 0 = what such a machine usually has
     ram_from: str = ""  # "--ram", "this machine", "the container's limit"
     spelling: dict[str, str] = {}  # field -> the option as it was typed: "-tp"; written so again
     passed: tuple[str, ...] = ()  # words of the command that no plan reads and no field holds; written as they were

@@ -9,6 +9,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from oomph.engines.common.offload import OnHost, host_memory, kept_in_host
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, find
 from oomph.ir import Device, Experts, Layer, Linear, Model, Plan, State
@@ -101,9 +102,10 @@ def card_of(device: Device) -> GpuRow | None:
 
 def plain_timing(
     plan: Plan, model: Model, factors: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
-    kv_bytes: float = 2.0,
+    kv_bytes: float = 2.0, on_cpu: OnHost | None = None, copies_experts: bool = False,
 ) -> Timing | None:  # fmt: skip
     """`parallel`: GPUs that share every layer; the others hold layers of their own and work one after the other.
+    `on_cpu`: weights that the CPU multiplies; `copies_experts`: of experts in host memory all cross the link.
     None: nobody knows how fast the card is."""
     device = plan.deployment.gpus[0] if plan.deployment.gpus else None
     card = card_of(device) if device is not None else None
@@ -113,7 +115,11 @@ def plain_timing(
     share = factors.bandwidth or known.bandwidth
     bandwidth = (device.bandwidth or card.bandwidth) * share
     compute, attention = factors.compute or known.linear, factors.attention or known.attention
-    read = _weights(plan, parallel)
+    read, host = _weights(plan, parallel), host_memory(plan.deployment, device, card)
+    far, reach = (kept_in_host(plan, parallel), host.link) if on_cpu is None else (on_cpu, host.cpu)
+    copied = far.experts / reach if copies_experts else 0.0
+    touched = 0.0 if copies_experts else far.experts / reach
+    expert_share = share / (factors.expert_bandwidth or share)
     active, routed, experts = _parameters(model)
     flops = card.fp16_flops * parallel
 
@@ -130,11 +136,11 @@ def plain_timing(
             reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
             reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
             large=LARGE // (2 * model.hidden_size),
-            weights=ticks(read["linear"] / bandwidth),
+            weights=ticks(read["linear"] / bandwidth + far.linear / reach + copied),
             linear=ticks(2.0 * active / (flops * compute)),
             head=ticks(read["head"] / bandwidth),
             head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * compute)),
-            experts=ticks(read["experts"] / bandwidth * share / (factors.expert_bandwidth or share)) if experts else 0,
+            experts=ticks(read["experts"] / bandwidth * expert_share + touched) if experts else 0,
             expert_linear=ticks(2.0 * routed / (flops * (factors.experts or known.experts))),
             num_experts=experts[0] if experts else 0,
             top_k=experts[1] if experts else 0,
@@ -150,8 +156,8 @@ def plain_timing(
     )
 
 
-def _weights(plan: Plan, parallel: int) -> dict[str, int]:
-    """Bytes that a step reads, of the ranks that work one after the other."""
+def _weights(plan: Plan, parallel: int) -> dict[str, float]:
+    """Bytes that a step reads of GPU memory, of the ranks that work one after the other."""
     parts: dict[str, int] = {}
     total = 0
     for rank in plan.ranks[::parallel]:
@@ -163,7 +169,9 @@ def _weights(plan: Plan, parallel: int) -> dict[str, int]:
     experts = parts.get("experts", 0)
     if not head:  # a tied output head is the embedding
         head, idle = parts.get("embed", 0), idle - parts.get("embed", 0)
-    return {"linear": max(0, total - experts - idle - head), "head": head, "experts": experts}
+    kept = kept_in_host(plan, parallel)  # the total is without it, the parts are not
+    linear = max(0.0, total + kept.experts - experts - idle - head)
+    return {"linear": linear, "head": float(head), "experts": experts - kept.experts}
 
 
 def _parameters(model: Model) -> tuple[float, float, tuple[int, int] | None]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from oomph.engines.common.offload import host_memory, kept_in_host
 from oomph.engines.vllm.kv.groups import Group as KvGroup
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.errors import CannotPlan, OomphError
@@ -100,6 +101,7 @@ def step_time(
     overhead = factors.overhead_ms - (min(factors.hidden_ms, factors.overhead_ms) if resolved.async_scheduling else 0.0)
     bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * shares.bandwidth
     read = _weight_bytes(model, plan, tp)
+    far, host = kept_in_host(plan, tp), host_memory(deployment, deployment.gpus[0], card)
     routed = next(
         (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
     )
@@ -122,11 +124,11 @@ def step_time(
         reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
         reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
         large=LARGE // (2 * model.hidden_size),
-        weights=ticks(read["linear"] / bandwidth),
+        weights=ticks((read["linear"] - far.linear) / bandwidth + far.linear / host.link),
         linear=ticks(_linear_seconds(model, card) / tp / shares.linear),
         head=ticks(read["head"] / bandwidth),
         head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / tp / (card.fp16_flops * shares.linear)),
-        experts=ticks(read["experts"] / bandwidth) if routed is not None else 0,
+        experts=ticks((read["experts"] - far.experts) / bandwidth + far.experts / host.link) if routed else 0,
         expert_linear=ticks(_expert_seconds(model, card, resolved) / tp / shares.experts),
         num_experts=routed.count if routed is not None and read["experts"] else 0,
         top_k=min(routed.top_k, routed.count) if routed is not None and read["experts"] else 0,
@@ -150,7 +152,8 @@ def _card(deployment: Deployment) -> GpuRow:
 
 
 def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
-    """What a step reads on the first rank of every pipeline stage: linear layers, output head, all routed experts."""
+    """What a step reads on the first rank of every pipeline stage, wherever it lies: linear layers, output head, all
+    routed experts."""
     ranks = [rank for rank in plan.ranks if rank.rank % tp == 0]
     parts: dict[str, int] = {}
     for rank in ranks:
@@ -159,7 +162,7 @@ def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
     head = parts.get("embed", 0) if model.tied else parts.get("lm_head", 0)
     idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("embed", 0)
     experts = parts.get("experts", 0)
-    total = sum(rank.terms["weights"].bytes for rank in ranks)
+    total = sum(rank.terms["weights"].bytes for rank in ranks) - parts.get("kept in host memory", 0)
     linear = total - experts - idle - (0 if model.tied else head)
     return {"linear": max(0, linear), "head": head, "experts": experts}
 

@@ -1,5 +1,8 @@
 """How long llama.cpp's steps take."""
 
+from collections.abc import Mapping
+
+from oomph.engines.common.offload import OnHost
 from oomph.engines.llamacpp.source import source_of
 from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import LLAMACPP_DENSE, LLAMACPP_EXPERTS
@@ -17,21 +20,26 @@ ELEMENT = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 1.0625, "q5_1": 0.75, "q
 
 
 def timing(plan: Plan, model: Model | None) -> Timing | None:
-    """None: part of the model is on the CPU, or nobody knows how fast the card is."""
+    """None: nobody knows how fast the card is, or there is none in use."""
     resolved = plan.resolved
-    if resolved.get("layers") != resolved.get("offloaded") or resolved["host"]["parts"].get("experts"):
-        return None
-    model = model if _has_modules(model) else source_of(plan.deployment.model)
+    model = model if _has_modules(model) else source_of(plan.model) or source_of(plan.deployment.model)
     if model is None:
         return None
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     element = (ELEMENT.get(str(resolved["type_k"]), 2.0) + ELEMENT.get(str(resolved["type_v"]), 2.0)) / 2
     return plain_timing(
         plan, model, FACTORS, LLAMACPP_EXPERTS if routed else LLAMACPP_DENSE, chunk=int(resolved["n_ubatch"]),
-        kv_bytes=element,
+        kv_bytes=element, on_cpu=_on_cpu(resolved["host"]["parts"]),
     )  # fmt: skip
 
 
 def _has_modules(model: Model | None) -> bool:
     """A model in GGUF form has tensors instead."""
     return model is not None and any(layer.block.modules for layer in model.layers)
+
+
+def _on_cpu(parts: Mapping[str, int]) -> OnHost:
+    """What the CPU multiplies. Of the embedding it reads a token's row; encoders run once for each image."""
+    experts = parts.get("experts", 0)
+    idle = ("embed", "multimodal", "projector", "experts")
+    return OnHost(float(sum(size for name, size in parts.items() if name not in idle)), float(experts))

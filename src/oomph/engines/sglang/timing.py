@@ -13,4 +13,6 @@ def timing(plan: Plan, model: Model) -> Timing | None:
     parallel = max(1, int(plan.resolved.get("tp_size") or len(plan.ranks)))
     chunk = int(plan.resolved.get("chunked_prefill_size") or 2048)
     layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
-    return plain_timing(plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128))
+    return plain_timing(
+        plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128), copies_experts=True
+    )
