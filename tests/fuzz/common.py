@@ -30,7 +30,15 @@ WEIRD: list[Any] = [
 
 
 def check(target: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    """One input in thirty runs a second time, nested very deep or made very long: beyond what libFuzzer would write."""
+
     def one(data: bytes) -> None:
+        once(data)
+        chance = random.Random(data)
+        if chance.random() < 1 / 30:
+            once(deepened(data, chance))
+
+    def once(data: bytes) -> None:
         try:
             target(data)
         except OomphError as e:
@@ -47,7 +55,7 @@ def run(target: Callable[[bytes], object], seeds: list[bytes], mutate: Callable[
         for n, seed in enumerate(seeds):
             Path(corpus, str(n)).write_bytes(seed)
         crashes = f"-artifact_prefix={tempfile.gettempdir()}/"
-        options = [sys.argv[0], corpus, "-rss_limit_mb=2048", "-timeout=30", crashes, *sys.argv[1:]]
+        options = [sys.argv[0], corpus, "-rss_limit_mb=2048", "-timeout=120", crashes, *sys.argv[1:]]
         atheris.Setup(options, check(target), **({"custom_mutator": mutate} if mutate else {}))
         atheris.Fuzz()
 
@@ -84,6 +92,28 @@ def mutate_text(data: bytes, max_size: int, seed: int) -> bytes:
             words[place] = chance.choice(WORDS) if action < 0.7 else words[place] + chance.choice(WORDS)
             lines[at] = b" ".join(words)
     return b"\n".join(lines)[:max_size]
+
+
+# What opens a level and what closes it, in every language that a reader knows; the last rows chain without closing.
+NESTS = (
+    (b"[", b"]"), (b"{", b"}"), (b'{"a":', b"}"), (b"(", b")"), (b"[[],", b"]"), (b"$(", b")"), (b"${A:-", b"}"), (b"$((", b"))"), (b"`", b"`"),
+    (b"{{", b"}}"), (b"{% if a %}", b"{% endif %}"), (b'"', b'"'), (b"if a; then ", b"; fi"), (b"for x in a; do ", b"; done"), (b"- ", b""),
+    (b"? ", b""), (b"a: ", b""), (b"not ", b""), (b"-", b""), (b"f(", b")"), (b"lambda:", b""), (b"1+", b""), (b".a", b""), (b"!!python ", b""),
+    (b"&a [*a,", b"]"), (b"bash -c '", b"'"), (b"> ", b""), (b"\\", b""), (b"ifdef A\n", b"endif\n"), (b"([{", b"}])"),
+)  # fmt: skip
+
+
+def deepened(data: bytes, chance: random.Random) -> bytes:
+    """One place nested very deep, or made very long."""
+    at, count = chance.randrange(len(data) + 1), chance.choice((65, 300, 1100, 5000, 40_000))
+    if chance.random() < 0.3:  # size: a word, a line or the whole again and again
+        part = chance.choice((data[at : at + 20], data[at:].split(b"\n")[0], b"x", b"9", b" ", b"\n", data))
+        return data[:at] + part * min(count, (1 << 18) // max(1, len(part))) + data[at:]
+    opening, closing = chance.choice(NESTS)
+    levels = opening * count, closing * chance.choice((count, count, 0))
+    if chance.random() < 0.3:  # block nesting: each line further in
+        levels = b"".join(b" " * n + b"a:\n" for n in range(min(count, 1100))), b""
+    return data[:at] + levels[0] + levels[1] + data[at:]
 
 
 WORDS = (

@@ -11,6 +11,7 @@ import msgspec
 
 from oomph.check import EXIT_CODES, Outcome, worst
 from oomph.errors import CommandError, InputError, OomphError
+from oomph.nesting import bounded
 from oomph.plan import plan
 from oomph.report.contract import BatchError, BatchPlan, PlanOutput
 from oomph.report.plan_json import plan_output
@@ -38,7 +39,7 @@ def answer_case(line: bytes) -> tuple[BatchPlan | BatchError, Outcome]:
     """A case to its plan, or to why there is none."""
     case: Any = None
     try:
-        case = msgspec.json.decode(line)
+        case = msgspec.json.decode(bounded(line))
         if not isinstance(case, dict):
             raise CommandError("a case is a JSON object")
         planned = _plan(case)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from oomph.late import late_pattern
+from oomph.nesting import bounded
 from oomph.printable import printable
 from oomph.redaction import Secrets
 
@@ -85,7 +86,7 @@ class Guarded:
         import msgspec
 
         try:
-            value = msgspec.json.decode(text)
+            value = msgspec.json.decode(bounded(text))
         except (msgspec.DecodeError, RecursionError):
             return None
         hidden = self._secrets.hide_fields(value)

@@ -14,7 +14,7 @@ from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError, OomphError
 
-_VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
+_VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]{0,4096}))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml") -> dict[str, Call]:

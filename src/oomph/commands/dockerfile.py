@@ -8,6 +8,7 @@ from oomph.commands import docker, shell
 from oomph.commands.call import Call, short
 from oomph.commands.wrappers import container_call
 from oomph.errors import CommandError
+from oomph.nesting import bounded
 
 _LINE = re.compile(r"^[ \t]*([A-Za-z]+)[ \t]+(.+)$", re.DOTALL)
 
@@ -53,7 +54,8 @@ def _words(rest: str) -> list[str]:
     if not rest.startswith("["):
         return ["/bin/sh", "-c", rest]
     try:
-        words = json.loads(re.sub(r"\\[ \t]*\n", "", rest))  # docker joins continued lines before it reads JSON
+        joined = re.sub(r"\\[ \t]*\n", "", rest)  # docker joins continued lines before it reads JSON
+        words = json.loads(bounded(joined))
     except (ValueError, RecursionError):
         return ["/bin/sh", "-c", rest]
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

@@ -17,6 +17,7 @@ from oomph.commands.pasted import from_windows, rejoined
 from oomph.commands.wrappers import script_calls, starts
 from oomph.engines.registry import all_engines
 from oomph.errors import CommandError
+from oomph.nesting import bounded
 
 _DEEPEST = 4
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)")
@@ -152,7 +153,7 @@ def fenced_blocks(text: str) -> list[tuple[str, str]]:
 
 def _notebook(text: str, what: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
     try:
-        cells: Any = json.loads(text)["cells"]
+        cells: Any = json.loads(bounded(text))["cells"]
         sources = [cell["source"] for cell in cells if cell.get("cell_type") == "code"]
         texts = ["".join(source) if isinstance(source, list) else str(source) for source in sources]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

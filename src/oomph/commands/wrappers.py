@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -216,9 +216,10 @@ def script_calls(
     from oomph.commands.pasted import inline_code, plain  # its patterns take a while to compile
 
     commands: Sequence[shell.Command] = ()
+    whole = _Whole("\n" in text.strip(), bool(TYPOGRAPHIC & set(text)))
     try:
         commands = shell.script(text, environment, around).commands
-        calls = _calls(commands, text, depth)
+        calls = _calls(commands, whole, depth)
     except CommandError:
         calls = []
         if not _BLOCK.search(plain(text)):
@@ -238,7 +239,7 @@ def script_calls(
     else:
         blocks = [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]
     for block in blocks:
-        calls += _calls(shell.script(_sentence(block), environment, around).commands, text, depth)
+        calls += _calls(shell.script(_sentence(block), environment, around).commands, whole, depth)
     return _with_server([call for call in calls if starts(call)] or _implied(calls), calls) or calls
 
 
@@ -271,7 +272,14 @@ def _with_server(started: list[Call], calls: Sequence[Call]) -> list[Call]:
     ]
 
 
-def _calls(commands: "Sequence[shell.Command]", text: str, depth: int) -> list[Call]:
+class _Whole(NamedTuple):
+    """What is seen in a text once, for all of its commands."""
+
+    has_lines: bool
+    is_typographic: bool
+
+
+def _calls(commands: "Sequence[shell.Command]", text: _Whole, depth: int) -> list[Call]:
     """One of several that cannot be read is a refusal among the calls; where none can, the first refusal is raised."""
     calls: list[Call] = []
     for command in commands:
@@ -284,7 +292,7 @@ def _calls(commands: "Sequence[shell.Command]", text: str, depth: int) -> list[C
             if any(engine_of(rest) and not _only_named(rest) for rest in rests):
                 calls.append(Call((), refusal=error))
             continue
-        if call.source or ("\n" in text.strip() and _is_prose(call.words)):
+        if call.source or (text.has_lines and _is_prose(call.words)):
             continue
         call = structs.replace(call, words=_without_next_sentence(call.words))
         notes = (
@@ -292,7 +300,7 @@ def _calls(commands: "Sequence[shell.Command]", text: str, depth: int) -> list[C
             *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset)),
             *all_that_hold(
                 (command.run, "the output of another command stands in it, which was not run"),
-                (TYPOGRAPHIC & set(text), "curly quotes and long dashes were read as plain ones"),
+                (text.is_typographic, "curly quotes and long dashes were read as plain ones"),
             ),
         )
         calls.append(structs.replace(call, notes=notes, files={**command.files, **call.files}))

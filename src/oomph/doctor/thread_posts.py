@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.late import late_pattern
+from oomph.nesting import bounded
 
 MOST_POSTS = 500
 LONGEST_POST = 1 << 18  # GitHub's own limit is 65,536 characters
@@ -55,7 +56,7 @@ def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return json.loads(text)
+        return json.loads(bounded(text))
     except (ValueError, RecursionError):
         return None
 

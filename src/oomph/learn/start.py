@@ -17,6 +17,7 @@ from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan
 from oomph.ir import Deployment, Device, Model, Plan, Term
 from oomph.ir.printed import Printed
+from oomph.nesting import bounded
 from oomph.units import GIB, MIB, gib
 
 ROUNDING = round(0.005 * GIB)  # engines print hundredths of a GiB
@@ -219,7 +220,7 @@ def read_metrics(text: str, deployment: Deployment, gpus: tuple[Device, ...], so
         per_block = plan.kv.bytes_per_block if plan.kv is not None else 0
         return start_of(planned, gpus, {"available_kv": int(match[1]) * per_block}, source) if per_block else None
     try:
-        value = json.loads(text[: 1 << 20])
+        value = json.loads(bounded(text[: 1 << 20]))
     except (json.JSONDecodeError, RecursionError):
         return None
     size = value.get("kv_cache_memory_bytes") if isinstance(value, dict) else None

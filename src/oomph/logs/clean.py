@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.logs.reader import RawLine
+from oomph.nesting import bounded
 from oomph.printable import visible
 
 # the same as text: a pager's ^[[0;36m, rsyslog's #033[2m, a JSON log's \\u001b[0m
@@ -116,8 +117,8 @@ def _logged_as_json(text: str) -> str:
     if len(text) > LONGEST_OBJECT:
         return text
     try:
-        wrapped = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        wrapped = msgspec.json.decode(bounded(text))
+    except (msgspec.DecodeError, RecursionError):
         return text
     if not isinstance(wrapped, dict):
         return text

@@ -15,6 +15,7 @@ from oomph.ir.observation import Observation
 from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
+from oomph.nesting import bounded
 
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 # the engine config line's word -> the flag's
@@ -160,7 +161,7 @@ def value_of(text: str) -> Any:
         return float(text)
     if text[:1] in "{[" and len(text) < 16 << 10:
         try:
-            return json.loads(text)
+            return json.loads(bounded(text))
         except (ValueError, RecursionError):
             return text
     return text

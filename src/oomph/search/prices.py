@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.errors import InputError
+from oomph.nesting import bounded
 from oomph.simulate.speed import Speed
 
 DAYS = 30.4  # of a month
@@ -78,9 +79,9 @@ def read_prices(path: str) -> Prices:
 def _from_json(text: str, path: str) -> Prices:
     try:
         if re.search(r'"prices"\s*:', text):
-            return msgspec.json.decode(text, type=Prices)
-        return Prices(msgspec.json.decode(text, type=dict[str, float]))
-    except msgspec.MsgspecError as error:
+            return msgspec.json.decode(bounded(text), type=Prices)
+        return Prices(msgspec.json.decode(bounded(text), type=dict[str, float]))
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{path[:80]}: prices are a JSON object of card and number: {error}") from None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from oomph.errors import InputError
+from oomph.nesting import bounded
 from oomph.simulate.config import Job
 from oomph.simulate.timing import SECOND
 from oomph.simulate.workloads import Traced
@@ -71,7 +72,7 @@ def _json_lines(file: TextIO, path: str) -> Iterator[tuple[int, Mapping[str, Any
             raise InputError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} characters")
         if line.strip():
             try:
-                row = decoder.decode(line)
+                row = decoder.decode(bounded(line))
             except (msgspec.MsgspecError, RecursionError):
                 raise InputError(f"{path}:{number}: not a JSON object on one line") from None
             yield number, {str(k).strip().lower(): v for k, v in row.items()}

@@ -16,6 +16,7 @@ from msgspec import Struct
 from oomph import boundary
 from oomph.errors import HeaderError, HubError, InputError
 from oomph.ir import Tensor
+from oomph.nesting import bounded
 from oomph.sources import hub_home, safetensors
 from oomph.sources.hub_home import Hub
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file
@@ -224,7 +225,7 @@ class _Repository:
         if reply.status != 200:
             self._refuse(reply)
         try:
-            listing = msgspec.json.decode(reply.body, type=_Listing)
+            listing = msgspec.json.decode(bounded(reply.body), type=_Listing)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise HubError(f"{self._hub.endpoint} does not answer like a hub when asked for {self.name}") from None
         if not _is_revision(listing.sha) or (listing.id and not is_repo_id(listing.id)):  # a mirror may have no hashes

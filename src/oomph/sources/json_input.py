@@ -12,9 +12,10 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 
 from oomph.errors import ConfigError, InputError
+from oomph.nesting import DEEPEST, bounded
 
 MAX_CONFIG_BYTES = 16 << 20  # the largest real config.json is about 100 KB, nearly all of it an ignore list
-MAX_DEPTH = 64
+MAX_DEPTH = DEEPEST
 # Integers up to here become a double and back unharmed in every reader; no field of a model is larger.
 MAX_INTEGER = 1 << 63
 
@@ -61,7 +62,7 @@ def parse_object(raw: bytes, where: str | Path, *, error: type[InputError] = Con
         raise error(f"{where} has {len(raw):,} bytes, more than the {MAX_CONFIG_BYTES:,} that such a file can have")
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        value = _decoder.decode(raw)
+        value = _decoder.decode(bounded(raw))
     except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
         value = _parse_python(raw, where, error) if b"Infinity" in raw else _refuse(raw, where, cause, error)
     except RecursionError:
@@ -120,7 +121,7 @@ def _check(value: dict[str, Any], where: str | Path, error: type[InputError]) ->
                 if isinstance(child, (dict, list)):
                     below.append(child)
                 elif type(child) is int and not -MAX_INTEGER <= child < MAX_INTEGER:
-                    raise error(f"{where} contains the integer {child:.3e}, larger than 64 bits")
+                    raise error(f"{where} contains an integer of {child.bit_length()} bits, larger than 64 bits")
         if not below:
             return
         level = below

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from oomph.errors import HeaderError, InputError
 from oomph.facts.dtypes import BITS
 from oomph.ir import Tensor
+from oomph.nesting import bounded
 from oomph.printable import quoted
 from oomph.sources.json_input import open_regular, read_file, reason
 
@@ -86,7 +87,7 @@ def parse_header(raw: bytes, file_size: int, where: str) -> tuple[Tensor, ...]:
     if len(raw) > MAX_HEADER_BYTES:
         raise HeaderError(f"{where}: a header of {len(raw):,} bytes, the format allows {MAX_HEADER_BYTES:,}")
     try:
-        infos = _header.decode(raw)
+        infos = _header.decode(bounded(raw))
         infos.pop("__metadata__", None)
     except msgspec.ValidationError:
         infos = _decode_one_by_one(raw, where)
@@ -210,7 +211,7 @@ def _size(bits: int) -> str:
 
 def parse_index(raw: bytes, where: str) -> Index:
     try:
-        file = msgspec.json.decode(raw, type=_IndexFile)
+        file = msgspec.json.decode(bounded(raw), type=_IndexFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HeaderError(f"{where} is not an index of shards: {_readable(error)}") from None
     for shard in set(file.weight_map.values()):

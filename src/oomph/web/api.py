@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from oomph.errors import InputError, OomphError
+from oomph.nesting import bounded
 from oomph.web.progress import NAME, read_progress
 
 MAX_JSON = 1 << 20
@@ -98,7 +99,11 @@ class Workers:
         from oomph.web import jobs
 
         seats = cast(anyio.CapacityLimiter, self.slow if job.slow else self.quick)
-        return await anyio.to_process.run_sync(jobs.run_job, job.name, case, self.root, cancellable=True, limiter=seats)
+        work = anyio.to_process.run_sync(jobs.run_job, job.name, case, self.root, cancellable=True, limiter=seats)
+        try:
+            return await work
+        except anyio.BrokenWorkerProcess:  # out of memory, or a parser that died: the next job gets another process
+            return 500, bytes(complain(500, "the process that read this ended: it is too large or broken").body)
 
     @contextmanager
     def _watched(self, request: Request, job: Job, case: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -177,7 +182,7 @@ async def read_json(request: Request) -> dict[str, Any]:
         if len(body) > MAX_JSON:
             raise InputError("the request is larger than 1 MiB")
     try:
-        value = msgspec.json.decode(bytes(body))
+        value = msgspec.json.decode(bounded(bytes(body)))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise InputError("the request is not JSON") from None
     if not isinstance(value, dict):

@@ -10,6 +10,7 @@ from msgspec import Struct
 from oomph import boundary
 from oomph.errors import InputError
 from oomph.late import late_pattern
+from oomph.nesting import bounded
 
 _PART = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 _DIGEST = late_pattern(r"sha256[:-]([0-9a-f]{64})")
@@ -84,7 +85,7 @@ def _json(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
         raw = file.read(_LIMIT + 1)
     try:
-        value = json.loads(raw) if len(raw) <= _LIMIT else None
+        value = json.loads(bounded(raw)) if len(raw) <= _LIMIT else None
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -14,6 +14,7 @@ from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir import Deployment, Engine
 from oomph.late import late_pattern
+from oomph.nesting import bounded
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 _HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
@@ -163,7 +164,7 @@ def _value(flag: Flag, name: str, text: str) -> Any:
         raise CommandError(f"argument {name}: invalid {kind} value: {short(repr(text))}") from None
     if flag.kind == "json":
         try:
-            return json.loads(text)
+            return json.loads(bounded(text))
         except (ValueError, RecursionError):
             raise CommandError(f"argument {name}: {short(text)} is not JSON") from None
     return text

@@ -11,6 +11,7 @@ from oomph.facts.vllm.config_keys import KEYS
 from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.flags import Flag, Options, negated
 from oomph.late import late_pattern
+from oomph.nesting import bounded
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -103,7 +104,7 @@ def json_value(text: str, options: Options, *, human: bool) -> Any:
     if human and options.reading.json_numbers_are_human:
         text = _expand(text)
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_float)
+        value = json.loads(bounded(text), parse_constant=_no_constant, parse_float=_float)
     except RecursionError:
         raise Refused("it is nested too deeply") from None
     except json.JSONDecodeError as error:
