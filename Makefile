@@ -24,8 +24,8 @@ demo: .venv/.demo
 # whichever is free; the commands that tests start are compiled once
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.dev
-	$(BIN)/ruff check src tests tools
-	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools plugins
+	$(BIN)/ruff format --check src tests tools plugins
 	$(MAKE) --no-print-directory -j2 types pytest
 
 types: .venv/.dev

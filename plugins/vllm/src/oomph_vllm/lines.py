@@ -1,0 +1,112 @@
+"""What is printed: log lines of vLLM's own logger, in the words of oomph's screens."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+GIB = 2**30
+_OUTCOMES = {"fits": "FITS", "at_risk": "STARTS, AT RISK", "close": "TOO CLOSE TO CALL", "fails": "WILL NOT START"}
+_STAGES = {
+    "startup_free_memory": "at the free-memory check", "weights_load": "while loading the weights",
+    "profile_run": "in the profiling run", "cudagraph_profile": "while estimating CUDA graphs",
+    "kv_check": "at the KV cache check", "kv_alloc": "while allocating the KV cache",
+    "cudagraph_capture": "while capturing CUDA graphs", "sampler_warmup": "while warming up",
+    "runtime_request": "while serving", "sleep": "while going to sleep", "wake_up": "while waking up",
+    "host_ram": "because the host runs out of memory",
+}  # fmt: skip
+_TERMS = {
+    "weights": "weights", "activation_peak": "activations", "non_torch": "outside PyTorch",
+    "cudagraph": "CUDA graphs, estimate", "available_kv": "KV cache",
+}  # fmt: skip
+
+
+def say(text: Sequence[str]) -> None:
+    for line in text:
+        logging.getLogger("vllm.oomph").info("oomph: %s", line)
+
+
+def gib(size: int | float) -> str:
+    return f"{size / GIB:.2f} GiB"
+
+
+def stage_words(stage: str | None) -> str:
+    return _STAGES.get(stage or "", f"at {stage}" if stage else "")
+
+
+def verdict(answer: Mapping[str, Any]) -> str:
+    found = answer.get("verdict", {})
+    outcome = _OUTCOMES.get(found.get("outcome", ""), "NOT PLANNED")
+    if found.get("outcome") in ("fails", "close"):
+        room = found.get("margin_bytes", {}).get("expected", 0)
+        stage = stage_words(found.get("stage") or found.get("first_to_break"))
+        return f"{outcome} {stage}: {gib(abs(room))} {'short' if room < 0 else 'of room'}"
+    tokens = answer.get("kv", {}).get("logged_tokens")
+    return f"{outcome}, {tokens:,} tokens of KV cache" if tokens else outcome
+
+
+def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
+    """Six lines: verdict, the tightest stage, who holds the card, where the memory goes, what is left, what to do."""
+    rank = (answer.get("ranks") or [{}])[0]
+    engine = answer.get("engine", {})
+    text = [f"{verdict(answer)} ({engine.get('name')} {engine.get('version')} on {rank.get('gpu', 'this GPU')})"]
+    decision, total = answer.get("verdict", {}), int(rank.get("total_bytes", 0))
+    if risk := decision.get("risk"):
+        text.append(f"at risk: {risk}")
+    text.append(f"held by others now: {gib(rank.get('used_by_others_bytes', 0))} of {gib(total)}")
+    terms = {name: term["bytes"] for name, term in rank.get("terms", {}).items()}
+    text.append(
+        "planned: " + ", ".join(f"{words} {gib(terms[name])}" for name, words in _TERMS.items() if name in terms)
+    )
+    stages = rank.get("stages", [])
+    if stages and decision.get("fits"):
+        text.append(f"left when serving: {gib(total - max(stage['peak_bytes'] for stage in stages))}")
+    fixes = answer.get("advice", {}).get("fixes", [])
+    if not decision.get("fits") and fixes:
+        text.append(f"this starts: {fixes[0]['change']} ({fixes[0]['cost']})")
+    text.append(f"planned in {seconds:.1f} s beside the start; OOMPH=0 turns this off")
+    return text
+
+
+def ledger(answer: Mapping[str, Any], measured: Mapping[str, int]) -> list[str]:
+    """Planned against measured, a line per term."""
+    terms = ((answer.get("ranks") or [{}])[0]).get("terms", {})
+    text = []
+    for name, words in _TERMS.items():
+        if name in measured and name in terms:
+            planned, real = int(terms[name]["bytes"]), measured[name]
+            inside = "inside" if terms[name]["low"] <= real <= terms[name]["high"] else "outside"
+            text.append(f"{words}: planned {gib(planned)}, measured {gib(real)}, {inside} its interval")
+    if "captured" in measured:
+        text.append(f"CUDA graphs, captured: {gib(measured['captured'])}")
+    if "ready_free" in measured:
+        text.append(f"free when ready: {gib(measured['ready_free'])}")
+    return text
+
+
+def death(record: Mapping[str, Any], file: Path | None, explanation: Mapping[str, Any]) -> list[str]:
+    died = record["death"]
+    part = f", in {died['part']}" if died["part"] else ""
+    text = [f"DIED {stage_words(died['stage'])}{part}: {died['error']}"]
+    if gpu := died["gpu"]:
+        others = gpu["total"] - gpu["free"] - gpu["reserved"]
+        text.append(
+            f"on the card: {gib(gpu['allocated'])} allocated, {gib(gpu['reserved'] - gpu['allocated'])} reserved and "
+            f"unused, {gib(others)} outside PyTorch, {gib(gpu['free'])} free of {gib(gpu['total'])}"
+        )
+    for holder in died["holders"]:
+        if not holder["is_this"] and holder["bytes"]:
+            text.append(f"held by another process: {gib(holder['bytes'])} ({holder['program']}, pid {holder['pid']})")
+    if batch := died["batch"]:
+        items = f" and {batch['largest_items']} images or clips" if batch["largest_items"] else ""
+        text.append(
+            f"the step had {batch['requests']} requests with {batch['tokens']} tokens; the largest, "
+            f"{batch['largest']}, has {batch['largest_tokens']} tokens{items}"
+        )
+    if cause := explanation.get("cause"):
+        text.append(f"{cause['title']}: {cause['text']}")
+    for remedy in explanation.get("remedies", [])[:3]:
+        text.append(f"{'works (planned)' if remedy['verified'] else 'try'}: {remedy['change']} ({remedy['costs']})")
+    if file is not None:
+        text.append(f"all of it: {file} (oomph explain {file})")
+    return text

@@ -1,0 +1,91 @@
+"""The plan of a resolved configuration, made beside the start, and what is made of it later.
+
+Only oomph's public functions and the JSON contract are used, so that an oomph of another version will do.
+"""
+
+import os
+import shlex
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from oomph_vllm import lines
+from oomph_vllm.config import environment, value_at, words
+
+WAIT_S = 4.0
+
+
+class Planned:
+    """A plan that is being made. `answer` is the contract's JSON, or empty while and where there is none."""
+
+    def __init__(self, config: Any, version: str, say: bool) -> None:
+        self.answer: dict[str, Any] = {}
+        self.plan: Any = None
+        self._thread = threading.Thread(target=self._make, args=(config, version, say), name="oomph-plan", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        self._thread.join(WAIT_S)
+
+    def _make(self, config: Any, version: str, say: bool) -> None:
+        try:
+            began = time.perf_counter()
+            self.plan = make_plan(words(config), version, value_at(config, "model_config.revision"))
+            self.answer = self.plan.to_dict()
+            if say:
+                lines.say(lines.foreseen(self.answer, time.perf_counter() - began))
+        except Exception as error:
+            lines.say([f"this start is not planned: {type(error).__name__}: {error}"])
+
+    def learn(self, measured: Mapping[str, int]) -> None:
+        """The record for `oomph learn`: figures only."""
+        if self.plan is None:
+            return
+        try:
+            from oomph.machine.learn import start, store  # type: ignore[import-not-found]
+        except ImportError:
+            from oomph.learn import start, store
+        deployment = self.plan.deployment
+        try:
+            store.remember(start.start_of(deployment, deployment.gpus, dict(measured), "oomph-vllm"))
+        except Exception as error:
+            lines.say([f"nothing was learnt of this start: {error}"])
+
+
+def make_plan(command: list[str], version: str, revision: str | None = None) -> Any:
+    import oomph
+
+    planned = [*command[:2], local_folder(command[2], revision), *command[3:]]
+    settings = [f"{name}={value}" for name, value in environment().items() if name != "CUDA_VISIBLE_DEVICES"]
+    text = shlex.join(["env", *settings, *planned] if settings else planned)
+    try:
+        return oomph.plan(text, engine=f"vllm=={version}")
+    except oomph.CommandError:
+        return oomph.plan(text)  # a release that this oomph does not know: the newest one that it does
+
+
+def local_folder(model: str, revision: str | None) -> str:
+    """What vLLM has read already: a plan never asks the network."""
+    if os.path.isdir(model):
+        return model
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        file = try_to_load_from_cache(model, "config.json", revision=revision)
+    except Exception:
+        return model
+    return os.path.dirname(file) if isinstance(file, str) else model
+
+
+def explained(record: Mapping[str, Any], error: BaseException) -> dict[str, Any]:
+    """`oomph explain` of the lines that this process printed, its error and the command; empty where it cannot."""
+    try:
+        import oomph
+
+        text = "\n".join([*record["log"], *"".join(traceback.format_exception(error)).splitlines()])
+        answer = oomph.explain(text, command=record["command"], engine=f"vllm=={record['engine']['version']}").to_dict()
+        return dict(answer)
+    except Exception:
+        return {}

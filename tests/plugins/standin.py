@@ -1,0 +1,147 @@
+"""A stand-in for vLLM, torch and NVML, in files of their own: real imports, real classes, no GPU.
+
+`write(folder)` makes the packages; `python -m play STEP ...` there starts an engine as vLLM does (plugin, executor,
+worker, runner) and fails where it is told to.
+"""
+
+from pathlib import Path
+
+FILES = {
+    "pynvml.py": """
+from types import SimpleNamespace
+class NVMLError(Exception): pass
+NVML_ERROR_LIBRARY_NOT_FOUND, NVML_ERROR_DRIVER_NOT_LOADED = 12, 9
+TOTAL = 25757220864
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetName(handle): return "NVIDIA GeForce RTX 4090"
+def nvmlDeviceGetUUID(handle): return "GPU-1"
+def nvmlDeviceGetCudaComputeCapability(handle): return (8, 9)
+def nvmlDeviceGetMemoryInfo(handle, version=None):
+    if version: raise NVMLError("not supported")
+    return SimpleNamespace(total=TOTAL, used=2**30, free=TOTAL - 2**30)
+def nvmlDeviceGetMigMode(handle): raise NVMLError("not supported")
+def nvmlDeviceGetComputeRunningProcesses(handle): return [SimpleNamespace(pid=1, usedGpuMemory=2**30)]
+""",
+    "torch/__init__.py": """
+from torch import cuda
+class OutOfMemoryError(RuntimeError): pass
+""",
+    "torch/cuda.py": """
+def is_initialized(): return True
+def mem_get_info(device): return (2**30, 24 * 2**30)
+def memory_stats(device): return {"allocated_bytes.all.current": 20 * 2**30, "reserved_bytes.all.current": 21 * 2**30}
+""",
+    "vllm/__init__.py": "",
+    "vllm/version.py": "__version__ = '{version}'",
+    "vllm/v1/__init__.py": "",
+    "vllm/v1/engine/__init__.py": "",
+    "vllm/v1/engine/core.py": """
+class EngineCore:
+    def __init__(self, config, executor_class):
+        import oomph_vllm
+        oomph_vllm.register()
+        self.executor = executor_class(config)
+        self.blocks = self._initialize_kv_caches(config)
+    def _initialize_kv_caches(self, config):
+        self.executor.worker.determine_available_memory()
+        if config.fails_at == "kv_check":
+            raise ValueError("To serve at least one request with the model's max seq len (36000), (4.94 GiB KV cache "
+                             "is needed, which is larger than the available KV cache memory (4.36 GiB).")
+        self.executor.worker.initialize_from_config(None)
+        self.executor.worker.compile_or_warm_up_model()
+        return 1985
+""",
+    "vllm/v1/executor/__init__.py": "",
+    "vllm/v1/executor/abstract.py": """
+class Executor:
+    def __init__(self, config):
+        self.config = config
+        self._init_executor()
+    def _init_executor(self):
+        from vllm.v1.worker.gpu_worker import Worker
+        self.worker = Worker(self.config)
+        self.worker.init_device()
+        self.worker.load_model()
+""",
+    "vllm/v1/worker/__init__.py": "",
+    "vllm/v1/worker/gpu/__init__.py": "",
+    "vllm/v1/worker/gpu/model_runner.py": """
+import torch
+class GPUModelRunner:
+    def __init__(self, config): self.config, self.model_memory_usage = config, 16394145792
+    def profile_cudagraph_memory(self): return 602013696
+    def capture_model(self):
+        if self.config.fails_at == "cudagraph_capture": raise torch.OutOfMemoryError("CUDA out of memory.")
+        return 500000000
+    def sample_tokens(self, batch): return batch
+""",
+    "vllm/v1/worker/gpu_worker.py": """
+from types import SimpleNamespace
+import torch
+from vllm.v1.worker.gpu.model_runner import GPUModelRunner
+
+class Linear:
+    def __init__(self, prefix):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of "
+            "23.99 GiB of which 21.00 MiB is free.")
+
+class Worker:
+    def __init__(self, config): self.vllm_config, self.rank, self.model_runner = config, 0, GPUModelRunner(config)
+    def init_device(self):
+        self.device = SimpleNamespace(index=0)
+        self.init_snapshot = SimpleNamespace(free_memory=24 * 2**30, total_memory=25757220864)
+        self.requested_memory = 23 * 2**30
+    def load_model(self):
+        if self.vllm_config.fails_at == "weights_load": Linear(prefix="model.layers.7.mlp.gate_up_proj")
+    def determine_available_memory(self):
+        self.cudagraph_memory_estimate = self.model_runner.profile_cudagraph_memory()
+        self.non_torch_memory, self.peak_activation_memory = 94371840, 1278214144
+        self.available_kv_cache_memory_bytes = 4684610274
+        return 4684610274
+    def initialize_from_config(self, config): pass
+    def compile_or_warm_up_model(self): return self.model_runner.capture_model()
+    def execute_model(self, batch):
+        if self.vllm_config.fails_at == "runtime_request": raise torch.OutOfMemoryError("CUDA out of memory.")
+        return "output"
+    def sleep(self, level=1): pass
+    def wake_up(self, tags=None): pass
+""",
+    "play.py": """
+import json, logging, sys
+from types import SimpleNamespace as N
+handler = logging.StreamHandler(sys.stdout)
+handler.setFormatter(logging.Formatter("%(message)s"))
+logging.getLogger("vllm").addHandler(handler)
+logging.getLogger("vllm").setLevel(logging.INFO)
+import vllm.version
+from vllm.v1.engine.core import EngineCore
+from vllm.v1.executor.abstract import Executor
+asked = json.loads(sys.argv[1])
+config = N(
+    fails_at=asked.get("fails_at", ""),
+    model_config=N(model=asked["model"], max_model_len=asked.get("max_model_len", 4096), dtype="torch.bfloat16",
+                   enforce_eager=False, hf_config=N(), runner_type="generate", quantization=None),
+    cache_config=N(gpu_memory_utilization=0.92, cache_dtype="auto", enable_prefix_caching=True),
+    scheduler_config=N(max_num_seqs=64, max_num_batched_tokens=2048),
+    parallel_config=N(tensor_parallel_size=1, pipeline_parallel_size=1, world_size=1, data_parallel_rank=0),
+    compilation_config=N(cudagraph_mode=N(name="FULL_AND_PIECEWISE"), cudagraph_capture_sizes=[1, 2, 4]),
+)
+exec(asked.get("first", ""))
+try:
+    engine = EngineCore(config, Executor)
+    batch = N(num_scheduled_tokens={"req-a": 5, "req-b": 2043}, scheduled_encoder_inputs={"req-b": [0, 1]})
+    print("result", engine.blocks, engine.executor.worker.execute_model(batch))
+except Exception as error:
+    print("raised", type(error).__name__, error)
+""",
+}
+
+
+def write(folder: Path, version: str) -> None:
+    for name, text in FILES.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("{version}", version).lstrip())

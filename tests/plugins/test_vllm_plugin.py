@@ -1,0 +1,132 @@
+"""oomph inside vLLM, against stand-ins for every hooked function: what is printed, recorded and left unchanged."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import standin
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "plugins" / "vllm" / "src"
+QWEN3_8B = {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+class Played:
+    def __init__(self, output: str, cache: Path) -> None:
+        self.output, self.cache = output, cache
+
+    def record(self, name: str) -> dict[str, Any]:
+        (file,) = self.cache.glob(f"runs/*/{name}.json")
+        return dict(json.loads(file.read_text()))
+
+
+def play(tmp_path: Path, *, version: str = "0.32.0", mode: str = "", **asked: Any) -> Played:
+    standin.write(tmp_path / "site", version)
+    model = tmp_path / "model"
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps(QWEN3_8B))
+    cache = tmp_path / "cache"
+    paths = os.pathsep.join(map(str, (tmp_path / "site", PLUGIN, ROOT / "src")))
+    environment = {**os.environ, "PYTHONPATH": paths, "OOMPH_CACHE": str(cache), "OOMPH": mode}
+    run = subprocess.run(
+        [sys.executable, "-m", "play", json.dumps({"model": str(model), **asked})],
+        env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return Played(run.stdout, cache)
+
+
+@pytest.mark.parametrize("version", ["0.21.0", "0.32.0"])
+def test_a_healthy_start_is_planned_measured_and_learnt(tmp_path: Path, version: str) -> None:
+    played = play(tmp_path, version=version)
+    assert "oomph: FITS" in played.output
+    assert "held by others now: 0.53 GiB" in played.output
+    assert "oomph: weights: planned 15.27 GiB, measured 15.27 GiB, inside its interval" in played.output
+    assert played.output.rstrip().endswith("result 1985 output")
+    measured = played.record("start")["measured"]
+    assert measured["available_kv"] == 4684610274 and measured["captured"] == 500000000
+    assert (played.cache / "learnt.db").exists()
+
+
+def test_a_start_that_cannot_work_says_so_and_goes_on(tmp_path: Path) -> None:
+    played = play(tmp_path, max_model_len=40000)
+    assert "oomph: WILL NOT START at the KV cache check" in played.output
+    assert "oomph: this starts: --" in played.output
+    assert "result 1985 output" in played.output
+
+
+def test_refuse_stops_it_before_the_load(tmp_path: Path) -> None:
+    played = play(tmp_path, mode="refuse", max_model_len=40000)
+    assert "raised Refused oomph: WILL NOT START" in played.output
+    assert not list(played.cache.glob("runs/*/rank0.json"))
+
+
+DEATHS = {
+    "weights_load": ("while loading the weights", "model.layers.7.mlp.gate_up_proj"),
+    "kv_check": ("at the KV cache check", ""),
+    "cudagraph_capture": ("while capturing CUDA graphs", ""),
+    "runtime_request": ("while serving", ""),
+}
+
+
+@pytest.mark.parametrize("stage", DEATHS)
+def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stage: str) -> None:
+    played = play(tmp_path, fails_at=stage)
+    words, part = DEATHS[stage]
+    assert f"oomph: DIED {words}" in played.output
+    assert "\nraised " in played.output
+    death = played.record("death-rank0")["death"]
+    assert death["stage"] == stage and part in death["part"]
+    assert death["gpu"]["free"] == 2**30 and death["holders"][0]["bytes"] == 2**30
+    if stage == "runtime_request":
+        assert "the largest, req-b, has 2043 tokens and 2 images or clips" in played.output
+
+
+def test_off_and_quiet(tmp_path: Path) -> None:
+    off = play(tmp_path, mode="0")
+    assert "oomph" not in off.output and not off.cache.exists()
+    quiet = play(tmp_path, mode="quiet", fails_at="weights_load")
+    assert "oomph" not in quiet.output and quiet.record("death-rank0")["death"]["stage"] == "weights_load"
+
+
+TROUBLES = {
+    "throws": "import oomph_vllm.state as s; s.gpu = lambda device: 1 / 0",
+    "hangs": "import time, oomph_vllm.state as s, oomph_vllm.hooks as h; h.READING_LIMIT_S = 0.2; "
+    "s.gpu = lambda device: time.sleep(60)",
+    "finds nothing": "import vllm.v1.worker.gpu_worker as w; del w.Worker.sleep, w.Worker.wake_up",
+    "read-only": "import os; os.environ['OOMPH_CACHE'] = '/proc/nowhere'",
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_trouble_of_ours_leaves_vllm_as_it_is(tmp_path: Path, trouble: str) -> None:
+    played = play(tmp_path, first=TROUBLES[trouble])
+    assert "result 1985 output" in played.output
+    assert played.output.count("stopped watching") == (trouble in ("throws", "hangs"))
+
+
+def test_being_there_is_light(tmp_path: Path) -> None:
+    """Time and memory of `register` in a process that never starts an engine: at most 60 ms and 15 MB."""
+    standin.write(tmp_path / "site", "0.32.0")
+    code = (
+        "import logging, resource, time, oomph_vllm\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "oomph_vllm.register()\n"
+        "after = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss - before.ru_maxrss)"
+    )
+    paths = os.pathsep.join(map(str, (tmp_path / "site", PLUGIN, ROOT / "src")))
+    environment = {**os.environ, "PYTHONPATH": paths, "OOMPH_CACHE": str(tmp_path / "cache")}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    seconds, kilobytes = map(float, run.stdout.split())
+    assert seconds <= 0.06 and kilobytes <= 15_000
