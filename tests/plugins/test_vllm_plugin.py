@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import oomph
+
 sys.path.insert(0, str(Path(__file__).parent))
 import standin
 
@@ -79,6 +81,13 @@ DEATHS = {
 }
 
 
+def is_explained(played: Played) -> bool:
+    """`oomph explain` reads the record as it reads a log."""
+    (file,) = played.cache.glob("runs/*/death-rank0.json")
+    explanation = oomph.explain(file)
+    return explanation.failed and (explanation.model or "").endswith("model")
+
+
 @pytest.mark.parametrize("stage", DEATHS)
 def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stage: str) -> None:
     played = play(tmp_path, fails_at=stage)
@@ -87,6 +96,7 @@ def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stag
     assert "\nraised " in played.output
     death = played.record("death-rank0")["death"]
     assert death["stage"] == stage and part in death["part"]
+    assert is_explained(played)
     assert death["gpu"]["free"] == 2**30 and death["holders"][0]["bytes"] == 2**30
     if stage == "runtime_request":
         assert "the largest, req-b, has 2043 tokens and 2 images or clips" in played.output

@@ -22,6 +22,7 @@ from oomph.logs.clean import Line, lines as clean_lines
 from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text
+from oomph.logs.record import read_record
 from oomph.printable import visible
 
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
@@ -82,7 +83,13 @@ def read_raw(
     notes: tuple[str, ...] = (),
     observed: "Observed | None" = None,
 ) -> Case:
-    """The case of a log, with what is said beside it."""
+    """The case of a log, with what is said beside it; of a plugin's record, the case of the lines in it."""
+    if (record := read_record(raw)) is not None:
+        raw = record.lines(raw.source)
+        if deployment is None:
+            deployment, more = read_command(record.command, record.release)
+            notes = (*notes, *more)
+        gpus = gpus or record.card
     case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus, observed)
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)

@@ -3,11 +3,11 @@
 Only oomph's public functions and the JSON contract are used, so that an oomph of another version will do.
 """
 
+import json
 import os
 import shlex
 import threading
 import time
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,13 +79,11 @@ def local_folder(model: str, revision: str | None) -> str:
     return os.path.dirname(file) if isinstance(file, str) else model
 
 
-def explained(record: Mapping[str, Any], error: BaseException) -> dict[str, Any]:
-    """`oomph explain` of the lines that this process printed, its error and the command; empty where it cannot."""
+def explained(record: Mapping[str, Any]) -> dict[str, Any]:
+    """`oomph explain` of the record; empty where it cannot."""
     try:
         import oomph
 
-        text = "\n".join([*record["log"], *"".join(traceback.format_exception(error)).splitlines()])
-        answer = oomph.explain(text, command=record["command"], engine=f"vllm=={record['engine']['version']}").to_dict()
-        return dict(answer)
+        return dict(oomph.explain(json.dumps(record, indent=1, default=str)).to_dict())
     except Exception:
         return {}

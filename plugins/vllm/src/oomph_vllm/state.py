@@ -40,6 +40,15 @@ def holders(index: int = 0) -> list[dict[str, Any]]:
     return []
 
 
+def card(index: int = 0) -> str:
+    with contextlib.suppress(Exception):
+        nvml = _nvml()
+        nvml.nvmlInit()
+        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(_physical(index)))
+        return name.decode() if isinstance(name, bytes) else str(name)
+    return ""
+
+
 def _nvml() -> Any:
     try:
         import pynvml

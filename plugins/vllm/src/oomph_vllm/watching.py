@@ -6,6 +6,7 @@ ready. An error is written down where it is first seen: the hook that is innermo
 
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,20 +143,21 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
     _look_at(args[0] if args else None)
     if hook.stage == "engine_start" and any(run.read(f"death-rank{rank}") for rank in range(64)):
         return  # a worker in a process of its own has said it
+    index = getattr(Process.device, "index", 0) or 0
     record = {
-        **_record(), "kind": "death", "command": words(Process.config) if Process.config is not None else [],
-        "environment": environment(),
+        **_record(), "kind": "death", "card": state.card(index), "environment": environment(),
+        "command": words(Process.config) if Process.config is not None else [],
         "death": {
             "stage": _stage(hook), "error": type(error).__name__, "message": str(error)[:4000], "part": part_of(error),
             "frames": frames_of(error)[-40:], "gpu": state.gpu(Process.device),
-            "holders": state.holders(getattr(Process.device, "index", 0) or 0), "host": state.host(),
+            "holders": state.holders(index), "host": state.host(),
             "batch": _batch(args),
         },
-        "log": log_lines.kept(),
+        "log": [*log_lines.kept(), *"".join(traceback.format_exception(error)).splitlines()],
     }  # fmt: skip
     file = run.write(f"death-{_name()}", record)
     if Process.rank == 0 and mode() != "quiet":
-        lines.say(lines.death(record, file, planning.explained(record, error)))
+        lines.say(lines.death(record, file, planning.explained(record)))
 
 
 def _stage(hook: Hook) -> str:

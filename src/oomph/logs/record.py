@@ -1,0 +1,59 @@
+"""A record that oomph's plugin wrote inside an engine: the lines of its process, its command and its card.
+
+One JSON object on lines of their own, with `oomph_record` among the first; everything in it is a stranger's.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from oomph.logs.reader import RawLog, read_text
+
+_MARK = '"oomph_record"'
+_LONGEST = 16 << 20
+
+
+class _Engine(Struct, frozen=True):
+    name: str = ""
+    version: str = ""
+
+
+class _Gpu(Struct, frozen=True):
+    total: int = 0
+    free: int = 0
+
+
+class _Death(Struct, frozen=True):
+    stage: str = ""
+    part: str = ""
+    gpu: _Gpu = _Gpu()
+
+
+class Record(Struct, frozen=True):
+    engine: _Engine = _Engine()
+    command: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    card: str = ""
+    death: _Death | None = None
+
+    def lines(self, source: str) -> RawLog:
+        return read_text("\n".join(self.log), source)
+
+    @property
+    def release(self) -> str | None:
+        return f"{self.engine.name}=={self.engine.version}" if self.engine.version else None
+
+
+def read_record(raw: RawLog) -> Record | None:
+    """None where the text is something else. What of it cannot be read counts as not there."""
+    head = [line.text for line in raw.lines[:4]]
+    if not head or not head[0].lstrip().startswith("{") or not any(_MARK in line for line in head):
+        return None
+    if not raw.whole or raw.total_bytes > _LONGEST:
+        return None
+    try:
+        found: Any = msgspec.json.decode("\n".join(line.text for line in raw.lines), type=Record)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+    return found if found.log else None
