@@ -3,7 +3,7 @@
 import re
 
 from oomph.errors import InputError
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from oomph import boundary
 from oomph.cli.main import main
+from oomph.sources import boundary
 
 # imported by the tests: it takes a second, which every process would spend when it collects them
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the MCP SDK is not installed")

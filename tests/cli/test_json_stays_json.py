@@ -8,7 +8,7 @@ import json
 from hypothesis import given, strategies as st
 
 from oomph.cli.output import Guarded
-from oomph.redaction import Secrets
+from oomph.text.redaction import Secrets
 
 MARK = "Zq7Xw9Kp3Lm5"
 TEXTS = st.sampled_from(

@@ -16,7 +16,7 @@ import msgspec
 
 import oomph
 from oomph.facts.loglines import LogRow, compiled
-from oomph.late import _LatePattern
+from oomph.text.late import _LatePattern
 from source_trees import walk
 
 try:

@@ -16,7 +16,7 @@ import pytest
 
 from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
-from oomph.nesting import DEEPEST, MOST_VALUES, TooDeep, bounded
+from oomph.text.nesting import DEEPEST, MOST_VALUES, TooDeep, bounded
 from source_trees import SRC, files, tree
 
 MANY = 30_000
@@ -101,7 +101,7 @@ def test_no_entry_point_dies(folder: Path) -> None:
 
 
 def test_the_page_and_the_agents_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from oomph import boundary
+    from oomph.sources import boundary
     from oomph.web.answers import answer_read
 
     monkeypatch.chdir(folder)

@@ -12,8 +12,8 @@ import pytest
 import secrets60
 
 from oomph.cli.main import main
-from oomph.redaction import Secrets, hide_secrets
 from oomph.sources import transport
+from oomph.text.redaction import Secrets, hide_secrets
 
 FILLED = secrets60.filled()
 FLAGS, ENVIRONMENT, DOCKER = FILLED[:6], FILLED[6:18], FILLED[18:24]

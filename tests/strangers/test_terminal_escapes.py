@@ -12,8 +12,8 @@ import pytest
 
 from oomph.cli.main import main
 from oomph.cli.output import Guarded
-from oomph.printable import printable, visible
-from oomph.redaction import Secrets
+from oomph.text.printable import printable, visible
+from oomph.text.redaction import Secrets
 
 ATTACKS = (
     "\x1b]0;PWNED\x07", "\x1b\x1b[0m]0;PWNED\x07", "\x1b[31mred", "\x9b31mred", "\x9d0;PWNED\x9c", "\x07\x08\x7f",

@@ -12,10 +12,10 @@ from oomph.doctor.explanation import Explanation
 from oomph.engines.registry import engine_named
 from oomph.inspection import Inspection, LayerRow
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Judged, Plan, Term
-from oomph.redaction import Secrets
 from oomph.search.fit import Answer, Fit
 from oomph.search.models import Models
 from oomph.search.picks import Pick
+from oomph.text.redaction import Secrets
 from oomph.units import human
 
 REMEDIES, OTHERS = 4, 3

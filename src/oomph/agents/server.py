@@ -14,10 +14,10 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from oomph import boundary
 from oomph.agents import answers
 from oomph.errors import CommandError, InputError, OomphError
-from oomph.redaction import hide_secrets
+from oomph.sources import boundary
+from oomph.text.redaction import hide_secrets
 
 INSTRUCTIONS = """\
 oomph foresees and explains GPU memory in LLM serving (vLLM, SGLang, llama.cpp, Ollama, TensorRT-LLM). Use `plan`

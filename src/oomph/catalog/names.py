@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _TOKEN = late_pattern(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # ours -> the key of config.json that the templates read
 KEYS: dict[str, str] = {

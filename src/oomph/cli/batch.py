@@ -11,10 +11,10 @@ import msgspec
 
 from oomph.check import EXIT_CODES, Outcome, worst
 from oomph.errors import CommandError, InputError, OomphError
-from oomph.nesting import bounded
 from oomph.plan import plan
 from oomph.report.contract import BatchError, BatchPlan, PlanOutput
 from oomph.report.plan_json import plan_output
+from oomph.text.nesting import bounded
 
 _MAX_LINE = 8 << 20
 

@@ -8,7 +8,7 @@ import click
 
 from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
-from oomph.redaction import hide_secrets
+from oomph.text.redaction import hide_secrets
 
 if TYPE_CHECKING:
     from oomph.check import Check

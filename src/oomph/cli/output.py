@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from oomph.late import late_pattern
-from oomph.nesting import bounded
-from oomph.printable import printable
-from oomph.redaction import Secrets
+from oomph.text.late import late_pattern
+from oomph.text.nesting import bounded
+from oomph.text.printable import printable
+from oomph.text.redaction import Secrets
 
 _MOST = 1 << 16  # characters held back, so that a flag and its value on the next line are seen together
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph import boundary
 from oomph.commands.running import running_version
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Engine, Usage
-from oomph.late import late_pattern
-from oomph.printable import quoted
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
+from oomph.text.printable import quoted
 
 # The user's own text inside a sentence of ours.
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _UNSET = late_pattern(r"\$\{?\w+\}?")  # a variable that nothing has set: empty
 _ARGUMENT = late_pattern(r"\$\{?[1-9@*]\}?")  # what the user will say: any branch that has a name may run

@@ -18,7 +18,6 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph import boundary
 from oomph.commands import files
 from oomph.commands.call import TYPOGRAPHIC, UNSET, Around, Call, pinned_releases, short, shown
 from oomph.commands.wrappers import engine_of, peel
@@ -26,7 +25,8 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Engine
-from oomph.late import late_pattern
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
 _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")

@@ -8,7 +8,7 @@ from oomph.commands import docker, shell
 from oomph.commands.call import Call, short
 from oomph.commands.wrappers import container_call
 from oomph.errors import CommandError
-from oomph.nesting import bounded
+from oomph.text.nesting import bounded
 
 _LINE = re.compile(r"^[ \t]*([A-Za-z]+)[ \t]+(.+)$", re.DOTALL)
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from oomph.commands.call import Around
 from oomph.errors import CommandError
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 LIMIT = 1 << 16
 _DEEPEST = 6  # ${A:-${B:-${C}}}

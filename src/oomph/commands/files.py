@@ -4,10 +4,10 @@ import os
 import re
 from typing import Literal
 
-from oomph import boundary
 from oomph.commands.call import PROGRAM, short
 from oomph.errors import CommandError
-from oomph.late import late_pattern
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
 
 _LIMIT = 1 << 20
 _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _SIZE = late_pattern(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kKmMgGtT]?)(i?)[bB]?\s*")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

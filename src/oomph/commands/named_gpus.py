@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oomph.errors import OomphError
-from oomph.late import late_pattern
 from oomph.sources.gpu import parse_gpus
+from oomph.text.late import late_pattern
 
 # labels that name a card or an instance: GPU feature discovery, GKE, Karpenter, EKS, CoreWeave, Kubernetes' own
 _LABELS = (

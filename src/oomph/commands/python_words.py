@@ -8,7 +8,7 @@ from oomph.commands.call import PROGRAM, SERVER, Call
 from oomph.commands.python_values import Scope, Unknown, called, parse
 from oomph.commands.wrappers import engine_of, peel, script_calls, starts
 from oomph.errors import CommandError
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _RUNS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "popen", "create_subprocess_shell", "spawn")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from functools import cache
 
-from oomph import boundary
 from oomph.commands import files
 from oomph.commands.call import SERVER, short
 from oomph.engines.registry import all_engines
 from oomph.errors import CommandError, InputError
+from oomph.sources import boundary
 
 # folders that hold other people's files, or what is made from these
 _SKIPPED = frozenset((

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from oomph import boundary
+from oomph.sources import boundary
 
 _MOST = 4096  # processes that are looked at
 _LONGEST = 4096  # bytes of a command line

@@ -11,7 +11,7 @@ from oomph.commands.call import Around, assignment
 from oomph.commands.conditions import Flow, evaluate
 from oomph.commands.expansion import LIMIT, NAME, Expansion, Word
 from oomph.errors import CommandError
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _PLACEHOLDER = late_pattern(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
 _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")

@@ -17,7 +17,7 @@ from oomph.commands.pasted import from_windows, rejoined
 from oomph.commands.wrappers import script_calls, starts
 from oomph.engines.registry import all_engines
 from oomph.errors import CommandError
-from oomph.nesting import bounded
+from oomph.text.nesting import bounded
 
 _DEEPEST = 4
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)")

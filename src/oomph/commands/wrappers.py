@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from oomph import boundary
 from oomph.commands.call import SERVER, TYPOGRAPHIC, Around, Call, assignment, program, short
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
-from oomph.late import late_pattern
-from oomph.tables import all_that_hold
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
+from oomph.text.tables import all_that_hold
 
 if TYPE_CHECKING:
     from oomph.commands import shell

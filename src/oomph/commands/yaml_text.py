@@ -4,7 +4,7 @@ from typing import Any
 
 from oomph.commands.call import short
 from oomph.errors import CommandError
-from oomph.nesting import TooDeep, TooMany, bounded_yaml
+from oomph.text.nesting import TooDeep, TooMany, bounded_yaml
 
 
 def load(text: str, name: str) -> list[Any]:

@@ -12,7 +12,7 @@ from oomph.engines.registry import DEFAULT, all_engines
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.ir import Deployment, Device, Engine
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 from oomph.units import GIB
 
 Notes = tuple[str, ...]

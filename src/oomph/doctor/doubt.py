@@ -12,8 +12,8 @@ from msgspec import Struct
 from oomph.doctor.failure import STOPPED, is_harmless, is_heading, last_ready
 from oomph.doctor.meanings import FAILURES, NOT_FATAL, SIGNS
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
 from oomph.logs.clean import Line
+from oomph.text.late import late_pattern
 
 
 class Doubt(Struct, frozen=True):

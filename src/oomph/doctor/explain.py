@@ -23,7 +23,7 @@ from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text
 from oomph.logs.record import read_record
-from oomph.printable import visible
+from oomph.text.printable import visible
 
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
 # lines that no engine prints and that are worth an answer all the same

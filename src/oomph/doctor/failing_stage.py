@@ -25,7 +25,7 @@ from oomph.facts.vllm.files import FILES
 from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 Placed = tuple[StageName, str]  # the stage, and what it rests on
 _NEAR = 40  # lines around a failure in which a C++ frame of it may stand

@@ -12,7 +12,7 @@ from oomph.doctor.worded import own_words
 from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # it ended, and no line says of what
 UNSAID: Final[frozenset[LogKind]] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}

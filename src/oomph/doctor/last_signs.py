@@ -11,8 +11,8 @@ from oomph.doctor.raised import raised_stage
 from oomph.doctor.tracebacks import frame_stage
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
 from oomph.logs.clean import Line
+from oomph.text.late import late_pattern
 
 _CALLED = late_pattern(r"\b([A-Za-z_]\w{4,80})\(")
 _NEAR = 40  # lines of code above a failure that may be what is left of its traceback

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from oomph.late import late_pattern
 from oomph.logs.clean import Line
+from oomph.text.late import late_pattern
 
 Activity = Literal["serving", "starting", "loading", "capturing", "profiling"]
 

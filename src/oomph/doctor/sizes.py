@@ -11,7 +11,7 @@ import msgspec
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import TROUBLES, WEAK
 from oomph.doctor.rebuild import gpu_row
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _BILLIONS: Final = late_pattern(r"(?<![\w.])(?:\d{1,2}x)?(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
 _HALF_A_BYTE: Final = late_pattern(r"(?i)awq|gptq|int4|4[-_ ]?bit|w4a|fp4|bnb|bitsandbytes|[-_.]q[2-5]")

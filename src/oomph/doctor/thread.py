@@ -11,10 +11,10 @@ from oomph.doctor.explanation import Explanation
 from oomph.doctor.thread_posts import Post, Thread
 from oomph.errors import OomphError
 from oomph.ir.printed import Printed
-from oomph.late import late_pattern
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
+from oomph.text.late import late_pattern
 
 LEAST = 2  # observations that make a post a log
 _FENCED = late_pattern(r"```.*?(?:```|\Z)", re.DOTALL)

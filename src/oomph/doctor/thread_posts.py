@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.late import late_pattern
-from oomph.nesting import bounded
+from oomph.text.late import late_pattern
+from oomph.text.nesting import bounded
 
 MOST_POSTS = 500
 LONGEST_POST = 1 << 18  # GitHub's own limit is 65,536 characters

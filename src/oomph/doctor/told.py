@@ -12,9 +12,9 @@ from typing import Final
 from msgspec import Struct
 
 from oomph.doctor.prose import is_prose
-from oomph.late import late_pattern
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
+from oomph.text.late import late_pattern
 
 _MEETS: Final = late_pattern(
     r"(?i)\b(?:gets?|getting|got|hits?|hitting|encounter(?:s|ed|ing)?|(?:run(?:s|ning)?|ran) (?:into|out of)|receiv(?:e|es|ed|ing)|fac(?:e|es|ed|ing)|throws?|threw|"

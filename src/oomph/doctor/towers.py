@@ -7,7 +7,7 @@ of its own, so that its own frames at the end are the tower's.
 from collections.abc import Sequence
 from typing import Final
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # Names of files that hold an encoder (vllm/model_executor/models of 0.32.0, sglang/srt/models of 0.5.23).
 _FILES: Final = late_pattern(

@@ -4,7 +4,7 @@ behind which a lack of memory may hide."""
 import re
 
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
 _MAY_BE = late_pattern(

@@ -20,7 +20,7 @@ from msgspec import Struct
 from oomph.errors import CommandError
 from oomph.facts.unified import seen_by_system, system_memory
 from oomph.ir import Device, Vendor
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 from oomph.units import MIB
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.ir import Device
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 from oomph.units import GIB
 
 # "3g.40gb", "1g.10gb+me", "MIG 1g.5gb"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from oomph.facts.dtypes import bits
 from oomph.ir import Attention, Mixer, Model, State
-from oomph.tables import grouped
+from oomph.text.tables import grouped
 
 
 class LayerRow(Struct, frozen=True):

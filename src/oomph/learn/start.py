@@ -17,7 +17,7 @@ from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan
 from oomph.ir import Deployment, Device, Model, Plan, Term
 from oomph.ir.printed import Printed
-from oomph.nesting import bounded
+from oomph.text.nesting import bounded
 from oomph.units import GIB, MIB, gib
 
 ROUNDING = round(0.005 * GIB)  # engines print hundredths of a GiB

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.errors import InputError
 from oomph.learn import place
 from oomph.learn.start import Start
-from oomph.redaction import hide_secrets
+from oomph.text.redaction import hide_secrets
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS learnt (
     number INTEGER PRIMARY KEY, at REAL, machine TEXT, engine TEXT, version TEXT, start BLOB)"""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from oomph.commands.docker import image_engine
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
 from oomph.logs.clean import Line
+from oomph.text.late import late_pattern
 
 LONG = 16 << 10  # of a command
 MOST = 40  # commands looked at

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from oomph.logs.reader import RawLine
-from oomph.nesting import bounded
-from oomph.printable import visible
+from oomph.text.nesting import bounded
+from oomph.text.printable import visible
 
 # the same as text: a pager's ^[[0;36m, rsyslog's #033[2m, a JSON log's \\u001b[0m
 _SHOWN_ANSI = re.compile(r"(?:\^\[|#033|\\(?:x1b|u001b|033|e))\[[0-9;]{0,20}[mK]")

@@ -15,7 +15,7 @@ from oomph.ir.observation import Observation
 from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
-from oomph.nesting import bounded
+from oomph.text.nesting import bounded
 
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 # the engine config line's word -> the flag's

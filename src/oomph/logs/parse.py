@@ -21,10 +21,10 @@ from oomph.facts.troubles import ROWS as TROUBLES, SIGNS
 from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.late import late_pattern
 from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
+from oomph.text.late import late_pattern
 
 COMMON: tuple[LogRow, ...] = (
     *GENERIC,

@@ -9,7 +9,7 @@ import re
 
 from oomph.facts.loglines import UNITS
 from oomph.ir import StageName
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 Values = dict[str, float | int | str]
 

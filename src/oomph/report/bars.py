@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from oomph.ir import Plan, RankPlan
 from oomph.report.parts import PARTS
 from oomph.report.terminal import Style, length
-from oomph.tables import grouped
+from oomph.text.tables import grouped
 from oomph.units import gib
 
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from oomph.bundle import Bundle, without_places
-from oomph.redaction import Secrets
 from oomph.report.contract import SCHEMA
 from oomph.report.explain_json import explanation_json
 from oomph.report.plan_json import plan_json
 from oomph.report.terminal import Style
+from oomph.text.redaction import Secrets
 
 
 def render(bundle: Bundle, style: Style, *, width: int = 100, everything: bool = False) -> str:

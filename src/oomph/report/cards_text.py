@@ -10,7 +10,7 @@ from oomph.report.terminal import Style, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
 from oomph.simulate.speed import worst_error
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from oomph.check import Check, Item, Outcome
-from oomph.printable import printable
 from oomph.report.check_text import WORDS, details
+from oomph.text.printable import printable
 
 # SARIF's level and GitHub's command for each outcome that is reported
 LEVELS: dict[Outcome, tuple[str, str]] = {

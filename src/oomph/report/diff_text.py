@@ -11,7 +11,7 @@ from oomph.report.contract_answers import ChangeOutput, DiffOutput
 from oomph.report.plan_json import plan_output
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, folded, title
-from oomph.tables import grouped
+from oomph.text.tables import grouped
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}

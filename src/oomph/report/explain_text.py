@@ -9,7 +9,7 @@ from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
 from oomph.ir import timeline
 from oomph.report.terminal import Style
-from oomph.tables import grouped
+from oomph.text.tables import grouped
 from oomph.units import GIB, gib, human
 
 # Where a run died, in the words of every report.

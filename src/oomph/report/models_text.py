@@ -11,7 +11,7 @@ from oomph.report.terminal import Style, clean, wrap
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.simulate.speed import worst_error
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import human
 
 

@@ -2,8 +2,8 @@
 
 import html
 
-from oomph.printable import printable
-from oomph.redaction import hide_secrets
+from oomph.text.printable import printable
+from oomph.text.redaction import hide_secrets
 
 
 def escape(text: str, quote: bool = True) -> str:

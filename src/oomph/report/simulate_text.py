@@ -8,7 +8,7 @@ from oomph.report.terminal import Style, columns, wrap
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 
 LIMITS = {
     "blocks": "KV blocks",

@@ -5,7 +5,7 @@ import re
 import sys
 from typing import TextIO
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _PAINT = late_pattern(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
 INDENT = 11  # where the text of a "  Weights  ..." line begins

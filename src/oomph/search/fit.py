@@ -16,7 +16,7 @@ from oomph.search.outcome import judge
 from oomph.search.request import Arm, Refused, Space, Spaces, Want, base_of, context_grid, models_of
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
 from oomph.simulate.speed import Speed, speed_of
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 
 PREFERENCES = ("quality", "context", "users", "speed")
 _BAND = 0.9  # within a tenth of the best counts as equally good in the first goal

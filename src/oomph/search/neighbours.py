@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from oomph.search.request import Arm, Refused, Spaces, context_grid
 from oomph.search.solve import Point, Solver
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 SAME = "fits too, and is not better"

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from oomph.errors import InputError
-from oomph.nesting import bounded
 from oomph.simulate.speed import Speed
+from oomph.text.nesting import bounded
 
 DAYS = 30.4  # of a month
 _MOST = 1 << 20

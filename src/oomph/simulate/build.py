@@ -21,7 +21,7 @@ from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.step_costs import Factors as Factors, step_time
 from oomph.simulate.timing import StepTime, unit
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
 if TYPE_CHECKING:

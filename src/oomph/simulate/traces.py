@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from oomph.errors import InputError
-from oomph.nesting import bounded
 from oomph.simulate.config import Job
 from oomph.simulate.timing import SECOND
 from oomph.simulate.workloads import Traced
+from oomph.text.nesting import bounded
 
 MOONCAKE_BLOCK = 512
 LONGEST_LINE = 1 << 22

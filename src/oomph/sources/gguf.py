@@ -18,8 +18,8 @@ from msgspec import Struct
 from oomph.errors import HeaderError
 from oomph.facts.dtypes import BLOCKS, GGML, GGML_REMOVED
 from oomph.ir import Tensor
-from oomph.printable import quoted
 from oomph.sources.ranges import Cursor, LocalFile, Ranges
+from oomph.text.printable import quoted
 from oomph.units import round_up
 
 # What real files have, many times over; a header beyond these is refused before it costs time or memory.

@@ -26,8 +26,8 @@ from msgspec import structs
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.facts import gpus
 from oomph.ir import Device
-from oomph.late import late_pattern
-from oomph.printable import quoted
+from oomph.text.late import late_pattern
+from oomph.text.printable import quoted
 from oomph.units import GIB, MIB, parse_size
 
 MAX_GPUS = 1024

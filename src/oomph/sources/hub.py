@@ -13,17 +13,16 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from oomph import boundary
 from oomph.errors import HeaderError, HubError, InputError
 from oomph.ir import Tensor
-from oomph.nesting import bounded
-from oomph.sources import hub_home, safetensors
+from oomph.sources import boundary, hub_home, safetensors
 from oomph.sources.hub_home import Hub
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file
 from oomph.sources.ranges import LocalFile, Ranges
 from oomph.sources.remote import Asked, RemoteFile, refuse
 from oomph.sources.reply import Reply
 from oomph.sources.transport import Transport, Unreachable, in_parallel
+from oomph.text.nesting import bounded
 
 CONFIG = "config.json"
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 
 from oomph.errors import ConfigError, InputError
-from oomph.nesting import DEEPEST, bounded
+from oomph.text.nesting import DEEPEST, bounded
 
 MAX_CONFIG_BYTES = 16 << 20  # the largest real config.json is about 100 KB, nearly all of it an ignore list
 MAX_DEPTH = DEEPEST

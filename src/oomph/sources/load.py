@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from oomph import boundary
 from oomph.errors import CannotPlan, HubError, InputError, UnknownModel
 from oomph.ir import Model
-from oomph.printable import quoted
+from oomph.sources import boundary
+from oomph.text.printable import quoted
 
 if TYPE_CHECKING:
     from oomph.catalog import Entry

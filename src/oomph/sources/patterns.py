@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any
 
 from oomph.errors import ConfigError
-from oomph.late import late_pattern
-from oomph.tables import grouped
+from oomph.text.late import late_pattern
+from oomph.text.tables import grouped
 
 LONGEST_PATTERN = 10_000  # characters
 LONGEST_IN_ALL = 100_000  # characters of all patterns of one config; the most seen in a published one are 5,517

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct
 from oomph.errors import HeaderError, InputError
 from oomph.facts.dtypes import BITS
 from oomph.ir import Tensor
-from oomph.nesting import bounded
-from oomph.printable import quoted
 from oomph.sources.json_input import open_regular, read_file, reason
+from oomph.text.nesting import bounded
+from oomph.text.printable import quoted
 
 MAX_HEADER_BYTES = 100_000_000  # tensor.rs, MAX_HEADER_SIZE
 MAX_BYTES = 1 << 63

@@ -16,7 +16,7 @@ from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.facts.unified import APPLE_BANDWIDTH, seen_by_system, system_memory, wired_limit
 from oomph.ir import Device
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 from oomph.units import GIB, parse_size
 
 _SIZE = r"([0-9]{1,4}(?:\.[0-9]{1,3})?)\s{0,3}(gib|gb|g|mib|mb|m)"

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from oomph.errors import InputError, OomphError
-from oomph.nesting import bounded
+from oomph.text.nesting import bounded
 from oomph.web.progress import NAME, read_progress
 
 MAX_JSON = 1 << 20

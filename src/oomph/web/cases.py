@@ -12,7 +12,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Device
 from oomph.plan import with_gpus
-from oomph.redaction import hide_secrets
+from oomph.text.redaction import hide_secrets
 from oomph.units import GIB
 
 Case = dict[str, Any]

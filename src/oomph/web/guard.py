@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 
 HEADER = b"x-oomph"
 _NAMES = ("127.0.0.1", "localhost", "[::1]")

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from oomph import boundary
 from oomph.errors import OomphError
-from oomph.printable import printable
-from oomph.redaction import Secrets
+from oomph.sources import boundary
+from oomph.text.printable import printable
+from oomph.text.redaction import Secrets
 from oomph.web import answers, searches
 from oomph.web.markup import Html
 

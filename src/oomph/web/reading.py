@@ -11,7 +11,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph import boundary
 from oomph.commands import detect, files
 from oomph.commands.call import Around
 from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
@@ -19,6 +18,7 @@ from oomph.errors import InputError, OomphError
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
+from oomph.sources import boundary
 
 LONGEST = 1 << 20  # bytes of a text that may hold a command; what is longer is a log
 _LONGEST_NAME = 300

@@ -38,7 +38,7 @@ from oomph.ir import (
     Stored,
     Vocab,
 )
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # the last words of a module's name -> llama.cpp's; the longest match wins
 NAMES: dict[str, str] = {

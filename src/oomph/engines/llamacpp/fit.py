@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from oomph.engines.llamacpp.measure import Measured, Subject, measure
 from oomph.engines.llamacpp.settings import PAD, Settings, with_context
 from oomph.facts.llamacpp.flags import EXPERTS
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 from oomph.units import MIB
 
 Measure = Callable[[Settings], Measured]

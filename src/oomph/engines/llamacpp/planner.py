@@ -30,7 +30,7 @@ from oomph.ir import (
     Verdict,
 )
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import MIB, gib
 
 CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory

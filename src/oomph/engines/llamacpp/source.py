@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph import boundary
 from oomph.engines.llamacpp.cache import layer_caches
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
@@ -16,7 +15,8 @@ from oomph.engines.llamacpp.settings import resolve
 from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.ir import Deployment, Model, Plan
-from oomph.late import late_pattern
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
 from oomph.units import MIB
 
 # clip's worst-case graph is not known without its file: what users' logs show for one image

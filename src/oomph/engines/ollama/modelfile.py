@@ -3,7 +3,7 @@
 import re
 
 from oomph.engines.ollama.command import OPTIONS
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _FROM = late_pattern(r"\A(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*FROM[ \t]+(\S+)[ \t]*(?:\r?\n|\Z)", re.IGNORECASE)
 # What only a Modelfile has behind its FROM line; a Dockerfile has none of these.

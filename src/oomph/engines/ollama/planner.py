@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph import boundary
 from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
 from oomph.engines.llamacpp.source import PROJECTOR_COMPUTE, gguf_for
 from oomph.engines.ollama.store import REGISTRY, Name, find, parse_name
@@ -19,6 +18,7 @@ from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.facts.ollama import defaults
 from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir import Attention, Deployment, Device, Engine, Model, Plan
+from oomph.sources import boundary
 from oomph.units import MIB
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph import boundary
 from oomph.errors import InputError
-from oomph.late import late_pattern
-from oomph.nesting import bounded
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
+from oomph.text.nesting import bounded
 
 _PART = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 _DIGEST = late_pattern(r"sha256[:-]([0-9a-f]{64})")

@@ -13,8 +13,8 @@ from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir import Deployment, Engine
-from oomph.late import late_pattern
-from oomph.nesting import bounded
+from oomph.text.late import late_pattern
+from oomph.text.nesting import bounded
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 _HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}

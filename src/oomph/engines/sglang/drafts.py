@@ -12,7 +12,7 @@ from oomph.errors import CannotPlan
 from oomph.facts.sglang.drafts import CHAIN, FAMILY, TREE, Choice
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Deployment, Model
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 
 _NGRAM_TOKENS = 12  # _handle_ngram
 _NO_GROUPS = {

@@ -20,7 +20,7 @@ from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
 from oomph.ir.gate import quadrature, worst
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import GIB, MIB, cdiv
 
 

@@ -3,7 +3,7 @@
 from oomph.engines.sglang.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Deployment, Experts, Linear, Model
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 
 
 def refusal_before_load(

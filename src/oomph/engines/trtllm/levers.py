@@ -20,7 +20,7 @@ from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
 from oomph.ir import Attention, Change, Lever, Model, Plan
 from oomph.ir.advice import Kind
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 FRACTION = "kv_cache_config.free_gpu_memory_fraction"

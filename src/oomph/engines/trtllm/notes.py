@@ -3,7 +3,7 @@
 from oomph.engines.trtllm.pool import made_large_by
 from oomph.engines.trtllm.timeline import RankState
 from oomph.ir import Attention, Deployment, Model
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 

@@ -13,7 +13,7 @@ from oomph.commands.call import short
 from oomph.commands.files import read_settings
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flags import ALIASES, BY_FIELD, GROUPS, LISTS, SWITCHES, WHOLE_NUMBERS, WORDS
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 GRAPHS, OFF = "cuda_graph_config", "null"
 _LARGEST = 1 << 62

@@ -11,7 +11,7 @@ from oomph.facts.trtllm import memory
 from oomph.facts.trtllm.facts import Facts
 from oomph.facts.trtllm.memory import GRAPH_LIMIT
 from oomph.ir import Attention, Deployment, Model
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 
 # kv_cache_config.dtype -> the cache's dtype in our words
 _KV_DTYPES = {"fp8": "F8_E4M3", "nvfp4": "F4", "bfloat16": "BF16", "float16": "F16", "half": "F16"}

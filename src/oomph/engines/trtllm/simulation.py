@@ -14,7 +14,7 @@ from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.speed import PlainFactors, Timing, plain_timing
 from oomph.simulate.timing import StepTime, unit
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
 # llmapi/llm.py _check_arguments; without chunked prefill a prompt is one batch

@@ -27,7 +27,7 @@ from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
 

@@ -14,7 +14,7 @@ from oomph.engines.vllm.weights.load.player import Point
 from oomph.facts.vllm.vendors import is_gaudi
 from oomph.ir import Device, Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import GIB, MIB, gib
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from oomph.facts.changes import Release, parse_release
 from oomph.facts.sglang.flag_rows import ROWS
 from oomph.facts.sglang.versions import RELEASES, nearest, parse
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 Kind = Literal["int", "float", "str", "human", "json", "bool", "store_true", "list[int]", "list[str]", "maybe"]
 

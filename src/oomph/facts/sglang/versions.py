@@ -5,7 +5,7 @@ import re
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
 from oomph.facts.nearest import nearest_release
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 RELEASES = (
     "0.5.7", "0.5.8", "0.5.8.post1", "0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1",

@@ -10,7 +10,7 @@ import re
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
 from oomph.facts.nearest import nearest_release
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 FINAL = 1000
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from oomph.facts.changes import Dated, changes
 from oomph.ir import Scheme
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
 Params = list[tuple[str, int]]

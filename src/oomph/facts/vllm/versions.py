@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release, Span
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 RELEASES = (
     "0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from oomph.inspection import Inspection
 from oomph.ir.roles import role_words
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.shared import percent, section, soft, table, tiles

@@ -22,7 +22,7 @@ from oomph.engines.vllm.command.values import (
 )
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import Flag, Options, Status, negated
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting

@@ -3,7 +3,7 @@
 The container's own entry point makes the flags of them (the README of AWS' vLLM images); a switch is "true" or empty.
 """
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # "SM_VLLM_MODEL": "org/name" in Python or JSON, SM_VLLM_MODEL = "org/name" in HCL, SM_VLLM_MODEL=org/name in a shell
 _SETTING = late_pattern(

@@ -10,8 +10,8 @@ from oomph.errors import CommandError
 from oomph.facts.vllm.config_keys import KEYS
 from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.flags import Flag, Options, negated
-from oomph.late import late_pattern
-from oomph.nesting import bounded
+from oomph.text.late import late_pattern
+from oomph.text.nesting import bounded
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

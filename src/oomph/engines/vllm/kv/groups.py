@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv.specs import Refused, Spec, is_uniform_type, merges
 from oomph.facts.vllm.kv import KvRules
-from oomph.tables import grouped
+from oomph.text.tables import grouped
 from oomph.units import cdiv
 
 

@@ -11,7 +11,7 @@ from oomph.engines.vllm.resolve.backend_query import (
 )
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.caches import SINKS_NEED_FA3
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 
 
 def order(query: Query) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.linear_backends import CAPABILITY, CUT_GROUP, PACKED, LinearKernels
 from oomph.ir import Linear, Scheme
-from oomph.tables import first_that_holds
+from oomph.text.tables import first_that_holds
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
 _MACHETE_N, _MACHETE_K = 128, 64  # machete_utils.py MACHETE_PREPACKED_BLOCK_SHAPE

@@ -16,7 +16,7 @@ Evidence: lora/layers (0.21.0), vllm PR 22782.
 """
 
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
-from oomph.tables import all_that_hold
+from oomph.text.tables import all_that_hold
 
 
 def match(case: Case) -> Candidate | None:

@@ -5,7 +5,7 @@ escape sequence retitles the window, moves the cursor, fills the clipboard. Mark
 command than the one that is pasted. None of them is printed.
 """
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNUSUAL = late_pattern(r"[^\x20-\x7e\n]")

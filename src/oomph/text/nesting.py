@@ -8,7 +8,7 @@ import re
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 DEEPEST = 64  # levels; the deepest config.json among 172 real models has 8
 MOST_VALUES = 100_000  # of a YAML file, after aliases are written out: a few lines of aliases can stand for gigabytes
