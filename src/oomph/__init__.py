@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from oomph.inspection import Inspection as Inspection, inspect as inspect
     from oomph.ir import Advice as Advice, Device as Device, GpuList as GpuList, Model as Model, Plan as Plan
-    from oomph.learn.start import Start as Start
+    from oomph.machine.learn.start import Start as Start
     from oomph.pack.pack import Packed as Packed
     from oomph.plan import plan as plan
     from oomph.search.cards import Cards as Cards
@@ -83,7 +83,7 @@ _PUBLIC = {
     "Packed": "pack.pack",
     "Plan": "ir.plan",
     "Simulation": "simulate.search",
-    "Start": "learn.start",
+    "Start": "machine.learn.start",
     "Sweep": "simulate.search",
     "UnknownCache": "errors",
     "UnknownModel": "errors",

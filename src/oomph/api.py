@@ -16,7 +16,7 @@ from oomph.plan import parse, plan, try_changes, with_gpus
 if TYPE_CHECKING:
     from oomph.advice.what_if import WhatIf
     from oomph.diff import Change, Diff
-    from oomph.learn.start import Start
+    from oomph.machine.learn.start import Start
     from oomph.pack.pack import Packed
     from oomph.search.cards import Cards
     from oomph.simulate.build import Setup
@@ -205,8 +205,8 @@ def learn(log: str, *, gpu: str = "auto", engine: str = "", command: str = "", r
     say.
     """
     from oomph.commands import files
-    from oomph.learn import place, store
-    from oomph.learn.start import read_metrics, read_start
+    from oomph.machine.learn import place, store
+    from oomph.machine.learn.start import read_metrics, read_start
     from oomph.sources.gpu import parse_gpus
 
     text = files.read(log)

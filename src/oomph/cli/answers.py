@@ -100,11 +100,11 @@ def _write_html(path: str | None, view: str, answer: object, title: str = "") ->
 
 def _as_measured(answer: "Plan", margin: str) -> "Plan":
     """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
-    from oomph.learn import place
+    from oomph.machine.learn import place
 
     if not os.path.exists(place.path()):
         return answer
-    from oomph.learn.apply import learned
+    from oomph.machine.learn.apply import learned
     from oomph.plan import plan
 
     deployment = learned(answer)

@@ -9,7 +9,7 @@ import click
 from oomph.errors import CommandError, OomphError
 
 if TYPE_CHECKING:
-    from oomph.learn.start import Start
+    from oomph.machine.learn.start import Start
 
 
 @click.command(context_settings={"allow_interspersed_args": True})
@@ -31,7 +31,7 @@ def command(
     oomph learn --list
     oomph learn --forget 3
     """
-    from oomph.learn import store
+    from oomph.machine.learn import store
 
     if forget:
         number = store.forget(forget)

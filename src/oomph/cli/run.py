@@ -49,7 +49,7 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
 
 def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
     """A command that cannot be planned is started all the same, and said to be so."""
-    from oomph.learn.apply import learned
+    from oomph.machine.learn.apply import learned
     from oomph.plan import plan
 
     try:
@@ -67,8 +67,8 @@ def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
 
 
 def _start(words: list[str], plan: Any) -> tuple[int, str]:
-    from oomph.launch.child import Kept, run_child
-    from oomph.launch.watch import Watch
+    from oomph.machine.launch.child import Kept, run_child
+    from oomph.machine.launch.watch import Watch
 
     record, watch = Kept(), Watch(plan, _say)
 
@@ -84,8 +84,8 @@ def _start(words: list[str], plan: Any) -> tuple[int, str]:
 
 def _learn(text: str, plan: Any) -> None:
     """Of a start that worked; never in the way of anything."""
-    from oomph.learn import store
-    from oomph.learn.start import read_start
+    from oomph.machine.learn import store
+    from oomph.machine.learn.start import read_start
 
     try:
         start = read_start(text, plan.deployment.gpus, plan.deployment, "oomph run")

@@ -12,7 +12,7 @@ from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.doctor.thread import Run, Tried
 from oomph.ir import Outcome
-from oomph.learn.start import Start
+from oomph.machine.learn.start import Start
 from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, PlanOutput
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from oomph.ir import TERM_WORDS
-from oomph.learn.start import OVERHEAD, Figure, Start
+from oomph.machine.learn.start import OVERHEAD, Figure, Start
 from oomph.report.terminal import Style, clean
 from oomph.units import human
 

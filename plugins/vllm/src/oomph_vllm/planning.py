@@ -46,7 +46,7 @@ class Planned:
         try:
             from oomph.machine.learn import start, store  # type: ignore[import-not-found]
         except ImportError:
-            from oomph.learn import start, store
+            from oomph.machine.learn import start, store
         deployment = self.plan.deployment
         try:
             store.remember(start.start_of(deployment, deployment.gpus, dict(measured), "oomph-vllm"))

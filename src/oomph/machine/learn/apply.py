@@ -6,8 +6,8 @@ from statistics import median
 from msgspec.structs import replace
 
 from oomph.ir import Deployment, Device, Measured, Model, Plan, Term
-from oomph.learn.start import OVERHEAD, ROUNDING, Start, class_of, is_plausible, machine_of, settings_of
-from oomph.learn.store import starts
+from oomph.machine.learn.start import OVERHEAD, ROUNDING, Start, class_of, is_plausible, machine_of, settings_of
+from oomph.machine.learn.store import starts
 
 # What a machine and a release decide, whatever the model; the other terms need the same model class and settings.
 _OF_MACHINE = ("context", "non_torch")

@@ -15,9 +15,9 @@ from oomph.cli.main import main
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, InputError, OomphError
 from oomph.ir.plan import Plan
-from oomph.learn import store
-from oomph.learn.apply import learned, with_measured
-from oomph.learn.start import Start, read_metrics, read_start, start_of
+from oomph.machine.learn import store
+from oomph.machine.learn.apply import learned, with_measured
+from oomph.machine.learn.start import Start, read_metrics, read_start, start_of
 from oomph.plan import parse, plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB

@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from oomph.errors import InputError
-from oomph.learn import place
-from oomph.learn.start import Start
+from oomph.machine.learn import place
+from oomph.machine.learn.start import Start
 from oomph.text.redaction import hide_secrets
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS learnt (
