@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import load, run
 from oomph.engines.vllm.start import world_size
 from oomph.facts import gpus
 from oomph.ir.deployment import Deployment, Engine
@@ -24,7 +25,6 @@ from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.logs.deployment import parse_flags
-from oomph.plan import load, run
 from oomph.sources.build import build_model
 from oomph.units import GIB
 

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from oomph.answers.plan import plan
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.units import GIB
 
 FILE = Path(__file__).parent / "truth" / "machines.jsonl"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from oomph import catalog
+from oomph.answers.plan import plan
 from oomph.catalog.pack import unpack
 from oomph.ir.model import Model
-from oomph.plan import plan
 from oomph.report.plan_json import plan_json
 from oomph.sources.build import build_model
 

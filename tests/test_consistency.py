@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.report.bars import sizes
 from oomph.report.views import print_answer
 

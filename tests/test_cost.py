@@ -16,6 +16,7 @@ import pytest
 
 import oomph
 from oomph.advice.judge import Judge
+from oomph.answers.plan import try_changes, with_advice
 from oomph.engines.common.allocator import Allocator
 from oomph.engines.sglang import weights
 from oomph.engines.vllm import planner
@@ -23,7 +24,6 @@ from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.engines.vllm.scheduler.scheduler import Entry
 from oomph.engines.vllm.weights import loaded
 from oomph.engines.vllm.weights.load import peak as load_peak
-from oomph.plan import try_changes, with_advice
 from oomph.simulate.config import Config, Group
 from oomph.simulate.result import Collector
 from oomph.simulate.timing import unit
@@ -77,7 +77,7 @@ def test_a_plan_imports_what_it_needs(tmp_path: Path) -> None:
 
 def test_help_imports_next_to_nothing(tmp_path: Path) -> None:
     modules = _imported(["--help"], tmp_path)
-    assert not modules & {"click", "msgspec", "oomph.plan", "oomph.ir.plan"}
+    assert not modules & {"click", "msgspec", "oomph.answers.plan", "oomph.ir.plan"}
 
 
 class Counts:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import oomph
+from oomph.answers.plan import plan
 from oomph.facts.llamacpp.overhead import scores_copy
 from oomph.facts.vllm.outside import low_latency_bytes
-from oomph.plan import plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
 

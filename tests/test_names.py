@@ -12,10 +12,10 @@ PARTICIPLES = frozenset(("made", "found", "given", "asked", "said", "told", "kep
 INDICES = frozenset("ijkn_")  # a position, a number of things, nothing
 # folder or module -> the most participles and single letters that it may bind; none where it is not listed
 MOST: dict[str, tuple[int, int]] = {
+    "answers": (1, 0),
     "catalog": (2, 2),  # keys of the stored lines
     "facts": (0, 5),  # columns of the table of cards
-    "ir": (1, 0),  # these, plan, report and simulate: names of the JSON and of the Python API
-    "plan": (1, 0),
+    "ir": (1, 0),  # these, answers, report and simulate: names of the JSON and of the Python API
     "report": (5, 0),
     "simulate": (2, 0),
     "sources": (2, 0),  # `told`, a key of the stored lines

@@ -74,7 +74,7 @@ def test_the_list_is_the_promise() -> None:
 
 
 def test_functions_are_not_hidden_by_modules_of_their_name() -> None:
-    code = "import oomph.plan, oomph; from oomph import plan; assert callable(plan) and callable(oomph.plan)"
+    code = "import oomph.pack, oomph; from oomph import pack; assert callable(pack) and callable(oomph.pack)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -34,7 +34,7 @@ def test_nothing_is_sure_at_the_edge(seed: int) -> None:
 def test_a_plan_that_contradicts_itself_is_noticed() -> None:
     from msgspec.structs import replace
 
-    from oomph.plan import plan
+    from oomph.answers.plan import plan
 
     good = plan("vllm serve Qwen/Qwen3-8B", gpu="H100", advise=False)
     rank = good.ranks[0]

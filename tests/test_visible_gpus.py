@@ -2,7 +2,7 @@
 
 import pytest
 
-from oomph.plan import parse, with_gpus
+from oomph.answers.plan import parse, with_gpus
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_gpus_of_the_command(command: str, gpu: str, names: list[str]) -> None:
 
 
 def test_too_few_are_refused_as_the_engine_does() -> None:
-    from oomph.plan import plan
+    from oomph.answers.plan import plan
 
     made = plan("CUDA_VISIBLE_DEVICES=0 vllm serve Qwen/Qwen3-8B -tp 2", gpu="2x H100")
     assert not made.fits and "World size (2) is larger than the number of available GPUs (1)" in made.verdict.message

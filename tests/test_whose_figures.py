@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.diff import diff
+from oomph.answers.plan import parse, plan, with_gpus
 from oomph.cli.main import main
-from oomph.diff import diff
 from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
-from oomph.plan import parse, plan, with_gpus
 from oomph.report.plan_json import plan_json
 
 QWEN = "vllm serve Qwen/Qwen3-8B"

@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import field_truth
+from oomph.answers.plan import run
 from oomph.engines.vllm.release import release
 from oomph.errors import OomphError
 from oomph.facts import gpus
@@ -27,7 +28,6 @@ from oomph.facts.vllm.versions import RELEASES, nearest, parse
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_text
-from oomph.plan import run
 from oomph.units import GIB
 
 # When each release was built (the wheels' own dates): a nightly of a day is nearest the release before it.

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import accuracy_logs
 
+from oomph.answers.plan import plan
 from oomph.doctor.explain import explain
 from oomph.doctor.remedies import TABLE_ROWS
 from oomph.errors import OomphError
 from oomph.ir.advice import KINDS
-from oomph.plan import plan
 from oomph.sources.gpu import parse_gpus
 
 TRUTH = Path(__file__).parents[1] / "tests" / "truth"

@@ -74,7 +74,7 @@ def traced_on_the_h200() -> Iterator[Measured]:
 def posted() -> Iterator[Measured]:
     """Where nobody said whether the compile cache was empty, the nearer of the two plans counts."""
     import field_truth
-    from oomph.plan import run
+    from oomph.answers.plan import run
 
     for row in field_truth.rows():
         deployment, model = field_truth.deployment(row), field_truth.model(row)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.engines.llamacpp.timing import timing
 from oomph.errors import OomphError
-from oomph.plan import parse, run
 from oomph.simulate.speed import speed_of
 from oomph.sources.gpu import parse_gpus
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.plan import parse, run
 from oomph.simulate.speed import speed_of
 from oomph.sources.gpu import parse_gpus
 from oomph.sources.load import load_once

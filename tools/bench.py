@@ -59,11 +59,11 @@ def deployments(folder: Path, count: int = 2000) -> float:
     """Seconds of CPU for the exact part of one plan: settings, weights on a rank, the KV cache."""
     from msgspec.structs import replace
 
+    from oomph.answers.plan import load, parse, with_gpus
     from oomph.engines.common.ranks import Rank
     from oomph.engines.vllm.kv.cache import kv
     from oomph.engines.vllm.run import Run
     from oomph.engines.vllm.weights.loaded import weights_terms
-    from oomph.plan import load, parse, with_gpus
 
     model = load(str(folder))
     base = with_gpus(parse(["vllm", "serve", str(folder)], "vllm==0.21.0"), "2x H100")

@@ -25,7 +25,7 @@ CASES: tuple[Case, ...] = (
 
 def one(model: str, gpu: str, context: int, users: int, also: tuple[str, ...], exhaustive: bool) -> dict[str, Any]:
     begin = time.process_time()
-    from oomph.plan import run
+    from oomph.answers.plan import run
     from oomph.search.fit import fit
     from oomph.search.request import Spaces, Want, base_of, models_of
     from oomph.search.solve import Solver

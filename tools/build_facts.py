@@ -191,8 +191,8 @@ def uses(family: str, model: Model, families: dict[str, list[str]]) -> str:
 
 def gguf_bytes(plain: str, model: Model) -> tuple[int, ...]:
     """Of the weights that lie in GPU memory: the embedding stays on the host, a tied one is copied."""
+    from oomph.answers.plan import parse
     from oomph.engines.llamacpp.source import plan_command
-    from oomph.plan import parse
     from oomph.sources.gpu import parse_gpus
 
     if model.pooling or "whisper" in plain.lower():

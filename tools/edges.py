@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from random_plans import contradictions
 
 from oomph import catalog
+from oomph.answers.plan import plan
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows as gpu_rows
 from oomph.facts.vllm.versions import RELEASES
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 
 STEP = 16  # tokens: one block
 LONGEST = 1 << 20

@@ -55,9 +55,9 @@ REPLAY = "replay"
 TESTS = (
     "replay", "tests/engines", "tests/doctor", "tests/advice", "tests/search", "tests/commands", "tests/emit",
     "tests/report", "tests/facts", "tests/logs", "tests/simulate", "tests/machine", "tests/pack",
-    "tests/cli/test_plan_command.py", "tests/cli/test_words.py", "tests/test_plan.py", "tests/test_outcomes.py",
-    "tests/test_compare.py", "tests/test_truth.py", "tests/test_field_plans.py", "tests/test_consistency.py",
-    "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
+    "tests/cli/test_plan_command.py", "tests/cli/test_words.py", "tests/answers", "tests/test_outcomes.py",
+    "tests/test_truth.py", "tests/test_field_plans.py", "tests/test_consistency.py",
+    "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
     "tests/test_frozen.py",
 )  # fmt: skip
 EVERYWHERE = ("tests/test_frozen.py",)  # of what runs on import: these look at every module

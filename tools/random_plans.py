@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from replay_cases import plan_cases
 
 from oomph import catalog
+from oomph.answers.plan import plan
 from oomph.errors import OomphError
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.report.bars import sizes
 from oomph.report.plan_json import plan_json
 

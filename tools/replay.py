@@ -164,9 +164,9 @@ def answer_levers(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     reasons, and what a container of it needs."""
     from msgspec.json import encode
 
+    from oomph.answers.plan import plan
     from oomph.engines.registry import engine_of
     from oomph.errors import OomphError
-    from oomph.plan import plan
 
     for arguments in cases:
         at = list(arguments).index("--")

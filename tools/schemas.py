@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from oomph.compare import Comparison
-from oomph.inspection import Inspection
+from oomph.answers.compare import Comparison
+from oomph.answers.inspection import Inspection
 from oomph.ir.hardware import GpuList
 from oomph.report import contract, contract_answers, contract_searches
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from oomph.advice.what_if import WhatIf as WhatIf
+    from oomph.answers.check import Check as Check, check as check
+    from oomph.answers.compare import Comparison as Comparison, compare as compare
+    from oomph.answers.diff import Diff as Diff
+    from oomph.answers.inspection import Inspection as Inspection, inspect as inspect
+    from oomph.answers.plan import plan as plan
     from oomph.api import (
         diff as diff,
         gpus as gpus,
@@ -28,9 +33,6 @@ if TYPE_CHECKING:
         simulate as simulate,
         what_if as what_if,
     )
-    from oomph.check import Check as Check, check as check
-    from oomph.compare import Comparison as Comparison, compare as compare
-    from oomph.diff import Diff as Diff
     from oomph.doctor.explain import explain as explain
     from oomph.doctor.explanation import Explanation as Explanation
     from oomph.errors import (
@@ -44,11 +46,9 @@ if TYPE_CHECKING:
         UnknownCache as UnknownCache,
         UnknownModel as UnknownModel,
     )
-    from oomph.inspection import Inspection as Inspection, inspect as inspect
     from oomph.ir import Advice as Advice, Device as Device, GpuList as GpuList, Model as Model, Plan as Plan
     from oomph.machine.learn.start import Start as Start
     from oomph.pack.pack import Packed as Packed
-    from oomph.plan import plan as plan
     from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit, fit as fit
     from oomph.search.models import Models as Models, models as models
@@ -63,12 +63,12 @@ _PUBLIC = {
     "Advice": "ir.advice",
     "CannotPlan": "errors",
     "Cards": "search.cards",
-    "Check": "check",
+    "Check": "answers.check",
     "CommandError": "errors",
-    "Comparison": "compare",
+    "Comparison": "answers.compare",
     "ConfigError": "errors",
     "Device": "ir.hardware",
-    "Diff": "diff",
+    "Diff": "answers.diff",
     "Explanation": "doctor.explanation",
     "Fit": "search.fit",
     "GpuList": "ir.hardware",
@@ -76,7 +76,7 @@ _PUBLIC = {
     "Held": "simulate.search",
     "HubError": "errors",
     "InputError": "errors",
-    "Inspection": "inspection",
+    "Inspection": "answers.inspection",
     "Model": "ir.model",
     "Models": "search.models",
     "OomphError": "errors",
@@ -88,19 +88,19 @@ _PUBLIC = {
     "UnknownCache": "errors",
     "UnknownModel": "errors",
     "WhatIf": "advice.what_if",
-    "check": "check",
-    "compare": "compare",
+    "check": "answers.check",
+    "compare": "answers.compare",
     "diff": "api",
     "explain": "doctor.explain",
     "fit": "search.fit",
     "gpus": "api",
-    "inspect": "inspection",
+    "inspect": "answers.inspection",
     "learn": "api",
     "load_model": "sources.load",
     "models": "search.models",
     "pack": "api",
     "parse_gpus": "sources.gpu",
-    "plan": "plan",
+    "plan": "answers.plan",
     "simulate": "api",
     "what_if": "api",
 }
@@ -128,7 +128,7 @@ def __dir__() -> list[str]:
 
 class _Api(_ModuleType):
     def __setattr__(self, name: str, value: "Any") -> None:
-        """Importing the module oomph.plan must not hide the function oomph.plan."""
+        """Importing the package oomph.pack must not hide the function oomph.pack."""
         if name not in _PUBLIC or not isinstance(value, _ModuleType):
             super().__setattr__(name, value)
 

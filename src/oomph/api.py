@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, plan, try_changes, with_gpus
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir import Deployment, Device, GpuList
-from oomph.plan import parse, plan, try_changes, with_gpus
 
 if TYPE_CHECKING:
     from oomph.advice.what_if import WhatIf
-    from oomph.diff import Change, Diff
+    from oomph.answers.diff import Change, Diff
     from oomph.machine.learn.start import Start
     from oomph.pack.pack import Packed
     from oomph.search.cards import Cards
@@ -55,8 +55,8 @@ def diff(
     `before`, `after`: releases such as "vllm==0.21.0". `flags`: those to add or change on the second side. `users`:
     "PROMPT,OUTPUT" also simulates how many users each side holds.
     """
+    from oomph.answers.diff import diff as compare_plans
     from oomph.commands.call import choose_release
-    from oomph.diff import diff as compare_plans
     from oomph.engines.registry import engine_of
 
     first = with_gpus(command if isinstance(command, Deployment) else parse(command, before), gpu)
@@ -93,7 +93,7 @@ def _with_flags(first: Deployment, flags: str | Sequence[str]) -> Deployment:
 
 def _users_held(first: Deployment, second: Deployment, load: str) -> "tuple[Change, ...]":
     """How many users each side holds (P95 of the first token within 2 s, no preemption)."""
-    from oomph.diff import Change
+    from oomph.answers.diff import Change
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, Shape
     from oomph.units import parse_count
@@ -175,7 +175,7 @@ def pack(
     `services`: files (compose, llama-swap), serve commands, or deployments by name. `ram`: host memory, "128GB"; 0: not
     said. `asleep`: those that sleep while the others run. `solver`: "cp-sat" or "plain"; the best there is by default.
     """
-    from oomph.host import parse_ram
+    from oomph.answers.host import parse_ram
     from oomph.pack.pack import pack as place
     from oomph.pack.read import read_services
     from oomph.pack.swap import pack_each

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from oomph.advice.advise import _context, _enough_host_memory, _tokens, advise, judge_lever, longer_context
 from oomph.advice.combine import _may_pass, around_a_middle, is_out_of_reach, smallest_combination
 from oomph.advice.judge import LEAST_GAIN, Judge, _room, changed, host_weights, is_earlier, together
+from oomph.answers.plan import plan
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment, Measured
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGES, Margin
-from oomph.plan import plan
 from oomph.units import MIB
 
 SMALL = Change("checkpoint", "a/small", "checkpoint", model="a/small")

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from oomph.advice.combine import MOST_FLAGS, smallest_combination
 from oomph.advice.judge import LEAST_GAIN, Judge, gain, is_earlier, tokens
+from oomph.answers.plan import plan, try_changes
 from oomph.errors import InputError
 from oomph.ir.advice import Change, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGES
-from oomph.plan import plan, try_changes
 
 ONE = Change("max_num_seqs", "--max-num-seqs 8", flags={"max_num_seqs": 8})
 OTHER = Change("max_model_len", "--max-model-len 64", flags={"max_model_len": 64})

@@ -18,7 +18,7 @@ def test_the_fix_that_worked_is_among_the_first_three() -> None:
 
 
 def test_shared_memory_is_told_a_share_that_leaves_the_host_its_room() -> None:
-    from oomph.plan import plan
+    from oomph.answers.plan import plan
 
     advice = plan("vllm serve nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4 --max-num-seqs 4", gpu="GB10").advice
     assert advice is not None

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from oomph.plan import plan, try_changes
+from oomph.answers.plan import plan, try_changes
 from oomph.search.fit import fit
 from oomph.sources.gpu import parse_gpus
 

@@ -6,11 +6,11 @@ import io
 
 import pytest
 
+from oomph.answers.plan import plan, try_changes
 from oomph.commands import parse_command
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import Advice, Judged
 from oomph.ir.plan import Plan
-from oomph.plan import plan, try_changes
 from oomph.report.views import print_answer
 
 

@@ -15,16 +15,16 @@ from functools import cache
 import pytest
 
 from oomph import catalog
+from oomph.answers.bare_plan import load
+from oomph.answers.compare import compare
+from oomph.answers.plan import plan, try_changes
 from oomph.commands import parse_command, to_shell
-from oomph.compare import compare
 from oomph.doctor.explain import explain
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows as gpu_rows
 from oomph.ir.advice import Judged
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
-from oomph.plan import plan, try_changes
-from oomph.planning import load
 from oomph.search.cards import cards
 from oomph.search.fit import fit
 from oomph.search.request import Want

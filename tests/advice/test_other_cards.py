@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.errors import CannotPlan
-from oomph.plan import plan
 from oomph.search.fit import fit
 
 

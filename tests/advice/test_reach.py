@@ -11,11 +11,11 @@ import oomph.advice.combine as combine
 from oomph import catalog
 from oomph.advice.combine import around_a_middle, is_out_of_reach, smallest_combination
 from oomph.advice.judge import Judge
+from oomph.answers.plan import parse, plan, run, with_advice
 from oomph.errors import OomphError
 from oomph.ir.advice import Advice, Change, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
-from oomph.plan import parse, plan, run, with_advice
 from oomph.sources.gpu import parse_gpus
 
 LENGTH = Lever("max_model_len", (Change("max_model_len", "--max-model-len 1", flags={"max_model_len": 1}),))

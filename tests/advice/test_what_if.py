@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from oomph.advice.what_if import WhatIf
+from oomph.answers.plan import plan, try_changes
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import KINDS, Judged
-from oomph.plan import plan, try_changes
 from oomph.report.text import Style
 from oomph.report.what_if_text import render
 from oomph.units import GIB

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from oomph import catalog
+from oomph.answers.plan import plan
 from oomph.catalog import facts
 from oomph.errors import InputError, UnknownModel
 from oomph.ir.model import Experts, Layer, Linear, Model
-from oomph.plan import plan
 from oomph.sources.build import build_model
 from oomph.sources.load import load_model
 

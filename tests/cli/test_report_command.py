@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.bundle import without_places
+from oomph.answers.report import without_places
 from oomph.cli.main import main
 
 LOG = Path(__file__).parents[1] / "doctor" / "fixtures" / "P05.log"

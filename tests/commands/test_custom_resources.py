@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from oomph.answers.plan import with_gpus
 from oomph.commands import Entry, read_deployments
-from oomph.plan import with_gpus
 
 HEAD = "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: qwen}}\nspec:\n"
 LLM_INFERENCE_SERVICE = (

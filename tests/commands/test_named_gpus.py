@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import with_gpus
 from oomph.commands import named_gpus, read_deployments
 from oomph.ir.deployment import Deployment
-from oomph.plan import with_gpus
 from oomph.sources.gpu import parse_gpus
 
 POD = """

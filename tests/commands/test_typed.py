@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.commands import parse_command, to_shell
-from oomph.plan import plan
 
 MOE = "llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from oomph.answers.plan import load, run
 from oomph.commands import parse_command
 from oomph.doctor.explain import explain, read_case
 from oomph.doctor.remedies import Run
 from oomph.doctor.verify import observed_pool, planned
 from oomph.engines.vllm.failed import failed_deployment
 from oomph.errors import OomphError
-from oomph.plan import load, run
 
 FIXTURES = Path(__file__).parent / "fixtures"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB.\n"
@@ -68,8 +68,8 @@ def test_what_is_verified_fits_as_it_is_printed(log: Path) -> None:
 
 
 def _known(name: str, shown: str) -> str:
+    from oomph.answers.plan import load
     from oomph.doctor.enrich import names
-    from oomph.plan import load
 
     for candidate in (*names(name), *names(shown)):
         try:

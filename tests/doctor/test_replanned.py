@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from oomph.answers.plan import load, run
 from oomph.commands import parse_command
 from oomph.doctor.explain import explain_case, read_raw
 from oomph.doctor.verify import planned
@@ -21,7 +22,6 @@ from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.logs.reader import read_text
-from oomph.plan import load, run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "logs"))
 from printed import text_of

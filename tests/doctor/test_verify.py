@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from test_explain import GEMMA, QWEN, TOKENS, levers
 
+from oomph.answers.plan import load
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain_case, read_case
 from oomph.doctor.rebuild import devices, gpu_row
@@ -15,7 +16,6 @@ from oomph.doctor.verify import planned
 from oomph.engines.vllm.failed import observed
 from oomph.errors import CannotPlan, UnknownModel
 from oomph.ir.timeline import Verdict
-from oomph.plan import load
 from oomph.units import GIB
 
 WITH_GPU = "2x 5070 Ti\n" + GEMMA

@@ -11,6 +11,7 @@ import yaml
 from msgspec.structs import replace
 
 import making
+from oomph.answers.plan import plan, run
 from oomph.commands import parse_command, parse_text, read_deployments
 from oomph.emit import emit
 from oomph.emit.kubernetes import object_name
@@ -20,7 +21,6 @@ from oomph.errors import CommandError, OomphError
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.plan import Plan
-from oomph.plan import plan, run
 from oomph.search.fit import fit
 from oomph.units import GIB, MIB
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from oomph.answers.plan import plan
 from oomph.commands import parse_text
 from oomph.emit import emit
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 
 VERSION = "1.30"  # of the schemas
 # (command, GPUs, release, forms)

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph import plan
+from oomph.answers.plan import load
 from oomph.engines.common.ranks import ranks_on
 from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
@@ -24,7 +25,6 @@ from oomph.engines.trtllm.options_file import read_file
 from oomph.engines.vllm.resolve.attention import largest_item
 from oomph.engines.vllm.resolve.limits import requests_of_class
 from oomph.errors import OomphError
-from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load, plan
 from oomph.engines.common import shard
 from oomph.engines.common.allocator import ROUND, Allocator
 from oomph.engines.common.expert_kernel import (
@@ -42,7 +43,6 @@ from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Linear, Part, Routing, Scheme, State
 from oomph.ir.observation import Observation
-from oomph.plan import load, plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load
 from oomph.engines.llamacpp.convert import quantize
 from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu, host_levers
@@ -42,7 +43,6 @@ from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.vllm.facts import at as vllm_at
 from oomph.ir.model import Experts
 from oomph.ir.observation import Observation
-from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB, cdiv, round_up
 

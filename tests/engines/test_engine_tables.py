@@ -20,6 +20,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from oomph.answers.plan import load, parse
 from oomph.engines.llamacpp.convert import about, to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
@@ -47,7 +48,6 @@ from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of as vllm_options
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Scheme
-from oomph.plan import load, parse
 from oomph.sources.gpu import parse_gpus
 
 STORED = Path(__file__).parent / "tables.json"

@@ -22,11 +22,11 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from oomph import plan
+from oomph.answers.plan import load
 from oomph.engines.registry import all_engines, engine_of
 from oomph.errors import OomphError
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import StageName
-from oomph.plan import load
 from oomph.search.request import Arm, Layout
 from oomph.simulate.speed import speed_of
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oomph import plan
+from oomph.answers.plan import parse as read_command
 from oomph.doctor.explain import explain
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
@@ -15,7 +16,6 @@ from oomph.engines.trtllm.rules.t04_trtllm_short_context import _final_cut
 from oomph.engines.trtllm.scheduler.decode_time import DecodeTime
 from oomph.errors import OomphError
 from oomph.ir.observation import Observation
-from oomph.plan import parse as read_command
 
 STATE_BLOCKS = """INFO 01-05 10:00:00 [api_server.py:1287] vLLM API server version 0.25.1
 ERROR 01-05 10:00:01 [core.py:1108] ValueError: max_num_seqs ({seqs}) exceeds available Mamba cache blocks ({blocks}).

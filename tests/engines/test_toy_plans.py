@@ -19,12 +19,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import plan
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGES
-from oomph.plan import plan
 from oomph.units import GIB, MIB
 
 STORED = Path(__file__).parent / "toy_plans.json"

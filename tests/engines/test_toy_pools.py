@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load
 from oomph.engines.common import allocator
 from oomph.engines.common.ranks import Rank
 from oomph.engines.llamacpp import compute as llamacpp
@@ -39,7 +40,6 @@ from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.vllm.facts import at as vllm_at
 from oomph.ir.deployment import Deployment, Engine
-from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.compare import compare
+from oomph.answers.compare import compare
+from oomph.answers.plan import plan
 from oomph.engines.registry import NAMES, engine_named
 from oomph.errors import CannotPlan
-from oomph.plan import plan
 from oomph.search.fit import fit
 
 CARDS = {"nvidia": "H100", "amd": "MI300X", "intel": "Arc Pro B60", "apple": "M4 Max 64GB"}

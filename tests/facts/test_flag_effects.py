@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.facts.flag_effects import Effects
 from oomph.facts.llamacpp.flag_effects import EFFECTS as LLAMACPP
 from oomph.facts.llamacpp.flags import ROWS
@@ -12,7 +13,6 @@ from oomph.facts.sglang.flag_effects import EFFECTS as SGLANG
 from oomph.facts.sglang.flag_rows import ROWS as SGLANG_ROWS
 from oomph.facts.sglang.flags import options_of
 from oomph.facts.sglang.versions import RELEASES
-from oomph.plan import plan
 
 ENGINES = Path(__file__).parents[2] / "src" / "oomph" / "engines"
 OTHERS = {

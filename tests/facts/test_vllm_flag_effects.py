@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.facts.vllm.flag_effects import NO_MEMORY, NOT_ON_THE_GPU, NOT_PLANNED, ON_THE_HOST
 from oomph.facts.vllm.flag_rows import ROWS
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import RELEASES
-from oomph.plan import plan
 
 SOURCE = Path(__file__).parents[2] / "src" / "oomph"
 FIELDS = {row.field for row in ROWS}

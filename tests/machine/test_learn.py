@@ -11,6 +11,7 @@ import pytest
 from h200_truth import FIELDS, Case, planned, rows
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, plan
 from oomph.cli.main import main
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, InputError, OomphError
@@ -18,7 +19,6 @@ from oomph.ir.plan import Plan
 from oomph.machine.learn import store
 from oomph.machine.learn.apply import learned, with_measured
 from oomph.machine.learn.start import Start, read_metrics, read_start, start_of
-from oomph.plan import parse, plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
 

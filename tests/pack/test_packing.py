@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from oomph.answers.plan import plan
 from oomph.cli.pack import command
 from oomph.commands import parse_command
 from oomph.ir.deployment import Deployment
 from oomph.pack.pack import Packed, pack
-from oomph.plan import plan
 from oomph.sources.gpu import parse_gpus
 
 SOLVERS = ("plain", "")

@@ -8,8 +8,8 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
+from oomph.answers.plan import plan
 from oomph.ir import Margin, Verdict
-from oomph.plan import plan
 from oomph.report.plan_lines import close_words
 from oomph.report.terminal import Style
 from oomph.report.text import render

@@ -7,12 +7,12 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from oomph.answers.plan import load, run
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
-from oomph.plan import load, run
 from oomph.search.request import Arm, Layout, Options, Space, arms_of
 from oomph.search.solve import Point, Solver, pareto
 from oomph.units import GIB, MIB

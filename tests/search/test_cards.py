@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from oomph.answers.plan import load, run
 from oomph.errors import InputError
-from oomph.plan import load, run
 from oomph.report.cards_text import render
 from oomph.report.text import Style
 from oomph.search.cards import cards

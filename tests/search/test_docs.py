@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.plan import plan
+from oomph.answers.plan import plan
 
 DOC = (Path(__file__).parents[2] / "docs" / "fit.md").read_text()
 SCREENS = re.findall(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", DOC, re.DOTALL)

@@ -7,7 +7,7 @@ import os
 import pytest
 from problems import GRID, everything, problem
 
-from oomph.plan import run
+from oomph.answers.plan import run
 from oomph.search.outcome import judge
 from oomph.search.request import Arm
 from oomph.search.solve import Point, dominates, pareto

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from oomph.answers.plan import load, run
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
-from oomph.plan import load, run
 from oomph.report.fit_text import command_lines, fit_json, render
 from oomph.report.text import Style
 from oomph.search.fit import PREFERENCES, Fit, choose, fit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from oomph.plan import load
+from oomph.answers.plan import load
 from oomph.search import fit
 from oomph.search.request import Arm, Layout, Options, Space, Spaces, Want, base_of, context_grid
 from oomph.search.solve import Point

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load, plan
 from oomph.engines.protocol import FitKnobs
 from oomph.engines.vllm.resolve.backend_query import kernel_blocks
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
-from oomph.plan import load, plan
 from oomph.search import fit as search_fit, offer
 from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk

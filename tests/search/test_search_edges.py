@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load, plan
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.ir.ledger import Term
 from oomph.ir.model import Block, Experts, Linear, Part, Scheme
 from oomph.ir.plan import Plan
-from oomph.plan import load, plan
 from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, score
 from oomph.search.candidates import Candidate
 from oomph.search.models import Ask, Models, Search
@@ -91,10 +91,10 @@ def test_a_model_without_layers_is_not_searched(monkeypatch: pytest.MonkeyPatch)
     known = load("Qwen/Qwen3-8B")
     base = served().deployment
     for model in (replace(known, layers=()), replace(known, opaque=True)):
-        monkeypatch.setattr("oomph.planning.load", lambda name, model=model: model)
+        monkeypatch.setattr("oomph.answers.bare_plan.load", lambda name, model=model: model)
         with pytest.raises(OomphError, match="is not known"):
             request.models_of(base, True, ())
-    monkeypatch.setattr("oomph.planning.load", lambda name: known)
+    monkeypatch.setattr("oomph.answers.bare_plan.load", lambda name: known)
     assert list(request.models_of(base, True, ())[0]) == ["Qwen/Qwen3-8B"]
 
 

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load, plan
 from oomph.catalog.facts import ModelFacts, facts
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.ir.model import Scheme
 from oomph.ir.plan import Plan
-from oomph.plan import load, plan
 from oomph.search import (
     cards,
     fit,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import plan
 from oomph.facts.gpus import rows
-from oomph.plan import plan
 from oomph.search.candidates import Filters
 from oomph.search.cards import _candidates
 from oomph.search.models import SEARCHED, Ask, Search

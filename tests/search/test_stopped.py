@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import oomph
-from oomph.plan import plan
+from oomph.answers.plan import plan
 
 MODEL, GPUS = "Qwen/Qwen3-8B", "2x RTX 4090"
 

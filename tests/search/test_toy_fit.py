@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import load
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -24,7 +25,6 @@ from oomph.ir.ledger import Term
 from oomph.ir.model import Model
 from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
 from oomph.ir.timeline import Margin, Stage, Verdict
-from oomph.plan import load
 from oomph.search.fit import Fit, fit
 from oomph.search.request import Want
 from oomph.sources.gpu import parse_gpus

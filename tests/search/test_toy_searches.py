@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import plan
 from oomph.catalog.facts import TAGS, CheckpointFacts, Facts, ModelFacts
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.search import cards, models
 from oomph.search.candidates import PURPOSES, Candidate, Filters
 from oomph.search.outcome import Outcome

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import making
+from oomph.answers.plan import plan
 from oomph.errors import ConfigError, HeaderError, InputError
-from oomph.plan import plan
 from oomph.sources.folder import read_path
 
 TENSORS = making.tensors_of(making.LLAMA)

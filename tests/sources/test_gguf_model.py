@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import making
+from oomph.answers.inspection import inspect
 from oomph.errors import HeaderError
-from oomph.inspection import inspect
 from oomph.ir.model import Attention, Model, State
 from oomph.sources.folder import read_path
 from oomph.sources.gguf_model import role_of

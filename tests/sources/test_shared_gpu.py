@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.errors import CommandError, OomphError
-from oomph.plan import plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 

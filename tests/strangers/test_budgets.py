@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.commands import parse_command
 from oomph.doctor.explain import explain
 from oomph.errors import CommandError, OomphError
-from oomph.plan import plan
 
 
 def test_variables_of_a_makefile_do_not_grow_without_end(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from browser import CHROMIUM, Watched, faults, launched, watched
 
+from oomph.answers.plan import plan
 from oomph.errors import InputError
-from oomph.plan import plan
 from oomph.web.document import document, write_document
 from oomph.web.views.plan import plan_view
 

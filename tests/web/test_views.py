@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from oomph.plan import plan
+from oomph.answers.plan import plan
 from oomph.web.markup import Html, el, join
 from oomph.web.views.inspect import squarify
 from oomph.web.views.plan import plan_view

@@ -7,10 +7,10 @@ look at; `more` says what was left out, and the command that prints all of it.
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oomph.compare import Comparison
+from oomph.answers.compare import Comparison
+from oomph.answers.inspection import Inspection, LayerRow
 from oomph.doctor.explanation import Explanation
 from oomph.engines.registry import engine_named
-from oomph.inspection import Inspection, LayerRow
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Judged, Plan, Term
 from oomph.search.fit import Answer, Fit
 from oomph.search.models import Models

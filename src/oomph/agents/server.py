@@ -57,7 +57,7 @@ def _add_tools(server: MCPServer[Any]) -> None:
         command: Command = "", file: Path = "", gpu: Gpu = "", engine: Release = ""
     ) -> Annotated[CallToolResult, answers.PlanAnswer]:
         """Will a serve command start on these GPUs; if not, at which stage it dies, why, and which change helps."""
-        from oomph.plan import plan as plan_command
+        from oomph.answers.plan import plan as plan_command
 
         return await _answer(
             lambda: answers.plan_answer(plan_command(_deployment(command, file, engine), gpu=gpu or None))
@@ -84,7 +84,7 @@ def _add_tools(server: MCPServer[Any]) -> None:
     @server.tool(title="What is this checkpoint?", annotations=_READS)
     async def inspect(model: Model) -> Annotated[CallToolResult, answers.InspectAnswer]:
         """What a checkpoint is: bytes by part, what is quantised, layers, the KV cache of one sequence."""
-        from oomph.inspection import inspect as inspect_model
+        from oomph.answers.inspection import inspect as inspect_model
 
         return await _answer(lambda: answers.inspect_answer(inspect_model(model)))
 
@@ -110,7 +110,7 @@ def _add_searches(server: MCPServer[Any]) -> None:
         model: Model, gpu: Gpu, context: Context = 0, users: Users = 1
     ) -> Annotated[CallToolResult, answers.CompareAnswer]:
         """The same model on vLLM, SGLang, llama.cpp and Ollama. Takes seconds."""
-        from oomph.compare import compare as compare_engines
+        from oomph.answers.compare import compare as compare_engines
 
         return await _answer(
             lambda: answers.compare_answer(compare_engines(model, gpu=gpu or None, context=context, users=users or 1))

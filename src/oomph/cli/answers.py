@@ -46,8 +46,8 @@ def answer_plan(
                 hint=f"oomph plan {where}:{first}",
             )
         return _several(deployments, where, gpu, margin, compile_cache or "", as_json, html, advise=not no_advice)
+    from oomph.answers.plan import plan, with_advice
     from oomph.commands.deployments import only_one
-    from oomph.plan import plan, with_advice
 
     answer = plan(
         only_one(deployments, where),
@@ -104,8 +104,8 @@ def _as_measured(answer: "Plan", margin: str) -> "Plan":
 
     if not os.path.exists(place.path()):
         return answer
+    from oomph.answers.plan import plan
     from oomph.machine.learn.apply import learned
-    from oomph.plan import plan
 
     deployment = learned(answer)
     return answer if deployment is answer.deployment else plan(deployment, margin=margin, advise=False)
@@ -123,7 +123,7 @@ def _several(
     advise: bool,
 ) -> int:
     """A file with several deployments: all of them, and the exit code of the worst."""
-    from oomph.check import Check, plan_entries
+    from oomph.answers.check import Check, plan_entries
 
     items = plan_entries(
         deployments,

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from oomph.check import EXIT_CODES, Outcome, worst
+from oomph.answers.check import EXIT_CODES, Outcome, worst
+from oomph.answers.plan import plan
 from oomph.errors import CommandError, InputError, OomphError
-from oomph.plan import plan
 from oomph.report.contract import BatchError, BatchPlan, PlanOutput
 from oomph.report.plan_json import plan_output
 from oomph.text.nesting import bounded

@@ -11,7 +11,7 @@ from oomph.errors import CommandError
 from oomph.text.redaction import hide_secrets
 
 if TYPE_CHECKING:
-    from oomph.check import Check
+    from oomph.answers.check import Check
 
 FORMATS = ("text", "json", "junit", "sarif", "github")
 
@@ -40,7 +40,7 @@ def command(
 
     Exit code: 0 all fit, 1 one does not, 2 one cannot be read, 3 one cannot be planned, 4 one is too close to call.
     """
-    from oomph.check import check
+    from oomph.answers.check import check
 
     form = "json" if as_json else form
     answer = check(

@@ -25,7 +25,7 @@ def command(
     oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k
     oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090" --users 4
     """
-    from oomph.compare import compare
+    from oomph.answers.compare import compare
     from oomph.engines.registry import name_of
     from oomph.units import parse_count
 

@@ -21,7 +21,7 @@ def command(model: tuple[str, ...], as_json: bool, html: str | None, fresh: bool
       oomph inspect Qwen/Qwen3-8B@main
       oomph inspect unsloth/Qwen3-8B-GGUF:Q4_K_M
     """
-    from oomph.inspection import inspect
+    from oomph.answers.inspection import inspect
     from oomph.sources.load import load_model
 
     inspection = inspect(load_model(" ".join(model), fresh=fresh))

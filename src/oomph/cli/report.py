@@ -19,7 +19,7 @@ def command(ctx: click.Context, logs: tuple[str, ...], gpu: str | None, engine: 
     \b
     oomph report --log server.log --output report.md -- vllm serve Qwen/Qwen3-8B
     """
-    from oomph.bundle import bundle
+    from oomph.answers.report import bundle
     from oomph.cli.words import deployment
 
     words = ctx.meta.get("oomph.command") or []

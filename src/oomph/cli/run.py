@@ -49,8 +49,8 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
 
 def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
     """A command that cannot be planned is started all the same, and said to be so."""
+    from oomph.answers.plan import plan
     from oomph.machine.learn.apply import learned
-    from oomph.plan import plan
 
     try:
         foreseen = plan(words, gpu=gpu, engine=engine)

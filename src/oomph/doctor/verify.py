@@ -36,7 +36,7 @@ def planned(
         plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
         return noted(explanation, _missing(case)) if plannable else explanation
     if planner is None or loader is None:
-        from oomph.plan import load, run
+        from oomph.answers.plan import load, run
 
         planner, loader = planner or run, loader or load
     try:

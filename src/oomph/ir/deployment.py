@@ -41,7 +41,7 @@ class Deployment(Struct, frozen=True):
     gpu_name: str = ""  # the GPUs that a manifest or a post names, as --gpu takes them; counts where --gpu is not given
     gpu_memory: str = ""  # what a manifest lets it use of each card: "20000MiB", "50%"; "" = all
     memory_limit: int = 0  # bytes of host memory that the container may have (docker -m, Kubernetes); 0 = not said
-    ram_bytes: int = 0  # host memory of one node, as it is known (host.py); 0 = not known
+    ram_bytes: int = 0  # host memory of one node, as it is known (answers/host.py); 0 = not known
     ram_available: int = 0  # of it, not in use by others
     ram_bandwidth: int = 0  # bytes per second of host memory as sold; 0 = what such a machine usually has
     ram_from: str = ""  # "--ram", "this machine", "the container's limit"

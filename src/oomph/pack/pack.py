@@ -6,6 +6,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.answers.plan import run
 from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Deployment, Device, Outcome, Plan
 from oomph.ir.printed import Printed
@@ -19,7 +20,6 @@ from oomph.pack.services import (
     with_share,
     written_share,
 )
-from oomph.plan import run
 from oomph.units import MIB
 
 Solve = Callable[[Problem], Solution | None]

@@ -10,11 +10,11 @@ from math import ceil, log2
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.answers.plan import run
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Plan, RankPlan
 from oomph.pack.problem import Option
-from oomph.plan import run
 from oomph.units import MIB, cdiv
 
 _LEVELS = 6  # shares that are tried between the least that serves and the most that is safe

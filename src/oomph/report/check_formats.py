@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from oomph.check import Check, Item, Outcome
+from oomph.answers.check import Check, Item, Outcome
 from oomph.report.check_text import WORDS, details
 from oomph.text.printable import printable
 

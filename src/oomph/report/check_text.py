@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.check import Check, Item, Outcome
+from oomph.answers.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS

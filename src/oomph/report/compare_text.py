@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from oomph.compare import Comparison, Row
+from oomph.answers.compare import Comparison, Row
 from oomph.engines.registry import engine_named
 from oomph.report.terminal import Style, wrap
 from oomph.units import gib

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs, to_builtins
 
-from oomph.diff import Change, Diff
+from oomph.answers.diff import Change, Diff
 from oomph.engines.registry import engine_of
 from oomph.report.contract import SCHEMA
 from oomph.report.contract_answers import ChangeOutput, DiffOutput

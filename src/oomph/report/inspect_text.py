@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable
 
-from oomph.inspection import Inspection, LayerRow, RoleRow
+from oomph.answers.inspection import Inspection, LayerRow, RoleRow
 from oomph.report.terminal import Style
 from oomph.units import GIB, count, gib, human
 

@@ -254,7 +254,7 @@ def _candidates(
 def _card(
     name: str, models: dict[str, Model], row: GpuRow, count: int, price: float | None, want: Want, engine: str
 ) -> tuple[Card | None, int]:
-    from oomph.planning import run
+    from oomph.answers.bare_plan import run
 
     gpus = (row.device(),) * count
     base, _ = base_of(name, gpus, engine)

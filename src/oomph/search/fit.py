@@ -102,7 +102,7 @@ def fit(
     """`gpu` (or `gpus`): as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of
     the same model; `also`: further checkpoints, from catalogue, hub or folder. `progress` is told what is tried; with
     it, Ctrl-C ends the search with the best so far."""
-    from oomph.planning import run
+    from oomph.answers.bare_plan import run
     from oomph.sources.gpu import parse_gpus
 
     gpus = gpus or gpu
@@ -152,7 +152,7 @@ def fit(
 
 def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> Deployment | None:
     """What fit picks; None where nothing meets the request, however near it comes."""
-    from oomph.planning import run
+    from oomph.answers.bare_plan import run
 
     base, _ = base_of(model, gpus, engine)
     models, _ = models_of(base, False, ())

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph import catalog
+from oomph.answers.bare_plan import run
 from oomph.commands import to_command
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
@@ -17,7 +18,6 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
-from oomph.planning import run
 from oomph.search.fit import fit, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 

@@ -219,7 +219,7 @@ def _least(model: Model) -> int:
 
 
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
-    from oomph.planning import capability_notes, parse
+    from oomph.answers.bare_plan import capability_notes, parse
 
     chosen = engine_named(engine_name(engine))
     if not fills(chosen, "fit_knobs"):
@@ -259,7 +259,7 @@ def parallel_flag(knobs: FitKnobs) -> str:
 
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
     from oomph import catalog
-    from oomph.planning import load
+    from oomph.answers.bare_plan import load
     from oomph.sources.load import is_local
 
     first = load(base.model)

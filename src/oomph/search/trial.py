@@ -117,7 +117,7 @@ class Trial:
         yield plan_at
 
     def _read(self, engine: str, name: str, context: int) -> Deployment:
-        from oomph.planning import parse
+        from oomph.answers.bare_plan import parse
 
         words = engine_named(engine).file_command(name, context, self.users)
         return parse(words, self.releases.get(engine, ""))
@@ -125,7 +125,7 @@ class Trial:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _base(self, engine: str) -> Deployment:
-        from oomph.planning import parse
+        from oomph.answers.bare_plan import parse
 
         if engine not in self._bases:
             words = engine_named(engine).serve_command("model/name")

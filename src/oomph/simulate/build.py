@@ -236,7 +236,7 @@ def prepare(
 ) -> Setup:
     """`factors`: how much of a card's peak a step reaches; `accepted`: the share of drafted tokens that the model
     keeps; `timed`: False counts steps instead of time."""
-    from oomph.plan import load, parse, plan
+    from oomph.answers.plan import load, parse, plan
 
     factors = factors or Factors()
     _check(factors, accepted)
@@ -262,7 +262,7 @@ def _refuse_other_schedulers(deployment: Deployment) -> None:
 
 def rebuilt(setup: Setup, factors: Factors) -> Setup:
     """The same deployment with other factors of time."""
-    from oomph.plan import load
+    from oomph.answers.plan import load
 
     deployment = setup.deployment
     built = engine_of(deployment).simulation(

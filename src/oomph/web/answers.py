@@ -4,12 +4,12 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from oomph.answers.plan import run, with_advice, with_gpus
 from oomph.commands.deployments import Entry
 from oomph.engines.protocol import Control, fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Device, Plan
-from oomph.plan import run, with_advice, with_gpus
 from oomph.report.plan_json import plan_json
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
@@ -172,7 +172,7 @@ def _log_gpus(gpus: tuple[Device, ...], typed: str) -> str:
 
 
 def answer_inspect(case: Case) -> Answer:
-    from oomph.inspection import inspect
+    from oomph.answers.inspection import inspect
     from oomph.sources.load import load_model
     from oomph.web.views.inspect import inspect_view
 
@@ -183,7 +183,7 @@ def answer_inspect(case: Case) -> Answer:
 
 def _inspect_config(data: bytes, name: str) -> Answer:
     """A config.json whose checkpoint is elsewhere."""
-    from oomph.inspection import inspect
+    from oomph.answers.inspection import inspect
     from oomph.sources.build import build_model
     from oomph.sources.json_input import parse_object
     from oomph.web.views.inspect import inspect_view

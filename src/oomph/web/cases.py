@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from oomph.answers.plan import with_gpus
 from oomph.commands import parse_command, to_command, to_shell, without_secrets
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Device
-from oomph.plan import with_gpus
 from oomph.text.redaction import hide_secrets
 from oomph.units import GIB
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from oomph.answers.plan import run, try_changes, with_gpus
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import CommandError
 from oomph.ir import Deployment, Model, Plan
-from oomph.plan import run, try_changes, with_gpus
 from oomph.search.solve import Planner
 from oomph.sources.gpu import parse_gpus
 from oomph.web.answers import Answer, model_of
@@ -99,7 +99,7 @@ def answer_models(case: Case) -> Answer:
 
 
 def answer_compare(case: Case) -> Answer:
-    from oomph.compare import compare
+    from oomph.answers.compare import compare
     from oomph.web.views.compare import compare_view
 
     with field("text"):
@@ -113,8 +113,8 @@ def answer_compare(case: Case) -> Answer:
 def answer_diff(case: Case) -> Answer:
     import shlex
 
+    from oomph.answers.diff import diff
     from oomph.commands import parse_command, to_command
-    from oomph.diff import diff
     from oomph.web.views.diff import diff_view
 
     before = deployment_of(case)

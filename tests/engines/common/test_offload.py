@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.engines.common.offload import CPU_REACHED, DESKTOP, LINK_REACHED, host_memory, pcie
 from oomph.engines.registry import engine_of
 from oomph.facts.gpus import find
 from oomph.ir import Device, Plan
-from oomph.plan import parse, run
 from oomph.simulate.speed import speed_of
 from oomph.sources.gpu import parse_gpus
 from oomph.sources.load import load_once

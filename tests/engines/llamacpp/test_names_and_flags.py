@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.errors import OomphError
-from oomph.plan import plan
 
 
 def test_an_unknown_flag_is_named_and_the_likely_one_too() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import toys
 
+from oomph.answers.plan import plan
 from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.report.plan_json import plan_json
 from oomph.report.text import Style, render
 from oomph.units import GIB, MIB

@@ -11,10 +11,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "llamacpp"))
 import toys
 
+from oomph.answers.plan import plan
 from oomph.engines.ollama.store import find, parse_name
 from oomph.errors import CannotPlan, InputError, UnknownModel
 from oomph.facts.ollama.defaults import default_batch, default_context
-from oomph.plan import plan
 from oomph.units import GIB
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.ir.plan import Plan
-from oomph.plan import parse, run
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 

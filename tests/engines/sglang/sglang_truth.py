@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from oomph.answers.plan import load
 from oomph.engines.sglang.pools import Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
@@ -21,7 +22,6 @@ from oomph.facts.sglang.facts import at
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
-from oomph.plan import load
 from oomph.sources.build import build_model
 from oomph.units import MIB
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.commands import parse_command, parse_text, to_command
 from oomph.errors import CommandError
 from oomph.facts.sglang.flags import options_of
 from oomph.facts.sglang.versions import RELEASES
-from oomph.plan import parse, run
 from oomph.sources.gpu import parse_gpus
 
 SERVER = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B"

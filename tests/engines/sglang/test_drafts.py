@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 from sglang_truth import heads
 
+from oomph.answers.plan import load, parse, run
 from oomph.engines.sglang.planner import plan_sglang
 from oomph.errors import CannotPlan
 from oomph.ir.plan import Plan
-from oomph.plan import load, parse, run
 from oomph.sources.build import build_model
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB

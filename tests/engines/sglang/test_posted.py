@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from posted_starts import NOT_WITHOUT_READINGS, ROWS, figures, planned, readings
 
+from oomph.answers.plan import parse, run
 from oomph.ir.plan import Plan
-from oomph.plan import parse, run
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run, with_advice
 from oomph.engines.sglang.engine import ENGINE
 from oomph.ir.advice import Advice
 from oomph.ir.plan import Plan
-from oomph.plan import parse, run, with_advice
 from oomph.sources.gpu import parse_gpus
 
 

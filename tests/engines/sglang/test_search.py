@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.compare import compare
+from oomph.answers.plan import plan
 from oomph.commands import to_command
-from oomph.compare import compare
-from oomph.plan import plan
 from oomph.search.cards import cards
 from oomph.search.fit import fit
 from oomph.search.request import Want

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.emit import emit
-from oomph.plan import plan
 
 
 @pytest.mark.parametrize("form", ["command", "docker", "compose", "kubernetes"])

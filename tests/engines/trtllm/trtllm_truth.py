@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.answers.plan import load
 from oomph.engines.trtllm.planner import plan_trtllm, rank_states
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.timeline import RankState
@@ -23,7 +24,6 @@ from oomph.facts.trtllm.versions import nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
-from oomph.plan import load
 from oomph.sources.build import build_model
 from oomph.units import GIB
 

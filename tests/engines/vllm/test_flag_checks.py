@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.facts.vllm.facts import at
-from oomph.plan import plan
 from oomph.report.plan_json import plan_json
 
 QWEN = "Qwen/Qwen3-8B"

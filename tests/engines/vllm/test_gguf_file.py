@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import making
+from oomph.answers.plan import plan
 from oomph.engines.vllm.resolve.reading import as_created
 from oomph.facts.dtypes import nbytes
 from oomph.ir.model import Param
-from oomph.plan import plan
 from oomph.sources.load import load_model
 
 HIDDEN, HEADS, KV, FFN, LAYERS, VOCAB = 512, 4, 2, 1024, 3, 1024

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 
 HYBRID = "vllm serve Qwen/Qwen3.6-27B"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.errors import CannotPlan
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.sources.build import build_model
 
 A100, H100 = "A100 SXM 80GB", "H100 SXM"

@@ -18,11 +18,11 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from oomph import catalog, plan
+from oomph.answers.plan import load as load_model
 from oomph.engines.vllm.profile import activation
 from oomph.engines.vllm.weights import loaded
 from oomph.engines.vllm.weights.load.peak import play
 from oomph.errors import OomphError
-from oomph.plan import load as load_model
 
 STORED = Path(__file__).parent / "phases.json"
 RELEASES = ("0.21.0", "0.25.1", "0.32.0")  # with which the digests were written: a new one changes none

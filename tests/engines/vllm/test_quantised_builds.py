@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.sources.build import build_model
 
 SMOL: dict[str, Any] = {

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from oomph import catalog
+from oomph.answers.bare_plan import run
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import gguf_for
 from oomph.facts.gpus import GpuRow
 from oomph.ir import Deployment, Device, Plan
-from oomph.planning import run
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want, context_grid, user_levels
 from oomph.sources.load import load_once

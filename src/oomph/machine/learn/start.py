@@ -148,7 +148,7 @@ def start_of(
     model: Model | None = None,
 ) -> Start:
     """The figures against the plan of the same deployment. Refuses what cannot be this model's."""
-    from oomph.plan import run
+    from oomph.answers.plan import run
     from oomph.sources.load import load_once
 
     cards = deployment.gpus or gpus
@@ -212,7 +212,7 @@ _BLOCKS = re.compile(r'vllm:cache_config_info\{[^}]{0,4000}num_gpu_blocks="(\d{1
 def read_metrics(text: str, deployment: Deployment, gpus: tuple[Device, ...], source: str = "") -> Start | None:
     """vLLM's /metrics, or a file of its startup plans (VLLM_ENABLE_STARTUP_PLAN): both tell the KV memory only, and not
     what was started; that must be said beside them."""
-    from oomph.plan import run
+    from oomph.answers.plan import run
 
     planned = replace(deployment, gpus=deployment.gpus or gpus)
     if match := _BLOCKS.search(text):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oomph.diff import Change, Diff
+from oomph.answers.diff import Change, Diff
 from oomph.engines.registry import engine_of
 from oomph.ir import Plan
 from oomph.report.diff_text import change_words, value_words

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oomph.inspection import Inspection
+from oomph.answers.inspection import Inspection
 from oomph.ir.roles import role_words
 from oomph.text.tables import all_that_hold
 from oomph.units import gib, human

@@ -4,12 +4,12 @@ import os
 import platform
 from collections.abc import Sequence
 
+from oomph.answers.plan import plan
 from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Plan
 from oomph.ir.printed import Printed
-from oomph.plan import plan
 
 LAST_LINES = 60  # of the log, beside those that the explanation rests on
 LONGEST_LINE = 400

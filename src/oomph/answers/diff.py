@@ -10,11 +10,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.answers.plan import run
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Deployment, Plan, Verdict
 from oomph.ir.printed import Printed
-from oomph.plan import run
 
 
 class Change(Struct, frozen=True):

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from oomph.answers.host import with_host, with_ram
 from oomph.engines.registry import engine_of, plan_with_engine
 from oomph.errors import CommandError
-from oomph.host import with_host, with_ram
 from oomph.ir import MOST_GPUS, Deployment, Device, Model, Plan
 from oomph.sources.load import load_once
 from oomph.units import parse_size

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from oomph.inspection.caches import LayerRow, layer_rows
-from oomph.inspection.weights import (
+from oomph.answers.inspection.caches import LayerRow, layer_rows
+from oomph.answers.inspection.weights import (
     DtypeRow,
     Quantised,
     RoleRow,

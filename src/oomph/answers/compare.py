@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from oomph.answers.bare_plan import load, run
+from oomph.answers.inspection.weights import by_role
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError, InputError
-from oomph.inspection.weights import by_role
 from oomph.ir import Device, Model
 from oomph.ir.printed import Printed
-from oomph.planning import load, run
 from oomph.search.offer import batched_offer
 
 CONTEXT = 8192  # of one request, where nobody says another

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from oomph.answers.plan import plan
 from oomph.commands import Entry
 from oomph.commands.call import Around
 from oomph.commands.deployments import read_file_text
@@ -19,7 +20,6 @@ from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Plan
 from oomph.ir.printed import Printed
-from oomph.plan import plan
 
 Outcome = Literal["fits", "at_risk", "close", "fails", "unread", "unplanned"]
 # The outcome's exit code, the worst first: a start that must fail, an input that is wrong, one that needs something

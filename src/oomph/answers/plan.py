@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from oomph.answers.bare_plan import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
+from oomph.answers.host import parse_ram, with_ram
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError
-from oomph.host import parse_ram, with_ram
 from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
-from oomph.planning import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
 from oomph.units import MIB
 
 if TYPE_CHECKING:

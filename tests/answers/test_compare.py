@@ -7,12 +7,12 @@ from io import StringIO
 import pytest
 from msgspec.structs import replace
 
-from oomph.compare import compare
+from oomph.answers.bare_plan import run
+from oomph.answers.compare import compare
+from oomph.answers.plan import plan
 from oomph.engines.ollama.offer import library_name
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, InputError
-from oomph.plan import plan
-from oomph.planning import run
 from oomph.report.compare_text import render
 from oomph.report.text import Style
 from oomph.search.fit import fit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from oomph.answers.plan import plan
 from oomph.engines.vllm.serving.safe_utilization import SHARED_MEMORY
 from oomph.ir.plan import Plan
-from oomph.plan import plan
 from oomph.search.fit import fit
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB

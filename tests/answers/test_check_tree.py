@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from oomph.check import Check, check
+from oomph.answers.check import Check, check
 from oomph.cli.main import main
 from oomph.report import check_formats
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
+from oomph.answers.plan import parse, plan, run, with_gpus
 from oomph.errors import CommandError, OomphError
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment
 from oomph.ir.timeline import STAGES
-from oomph.plan import parse, plan, run, with_gpus
 from oomph.report.plan_json import plan_json
 from oomph.units import GIB
 
