@@ -98,10 +98,11 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             self.inside.name = ""
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
-        hooks, execute = self.waiting.pop(name), spec.loader.exec_module
+        hooks, execute = self.waiting[name], spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
+            self.waiting.pop(name, None)
             for hook in hooks:
                 patch(module, hook, self.watch)
 
