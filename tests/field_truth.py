@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from oomph.answers.plan import load, run
-from oomph.engines.vllm.start import world_size
+from oomph.engines.vllm.world import world_size
 from oomph.facts import gpus
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device

@@ -133,12 +133,6 @@ def test_nodes_are_read_however_they_are_written(text: str) -> None:
     assert len(gpus) == 16 and {device.node for device in gpus} == {0, 1}
 
 
-def test_ray_takes_what_is_named_as_one_node() -> None:
-    command = "vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 -pp 2 --distributed-executor-backend ray"
-    planned = plan(command, gpu="8x H200", advise=False)
-    assert len(planned.deployment.gpus) == 16 and any("2 such nodes" in note for note in planned.warnings)
-
-
 def test_two_services_share_a_spark() -> None:
     packed = oomph.pack(
         ["vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.4 --max-model-len 8192",

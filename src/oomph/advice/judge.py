@@ -14,7 +14,9 @@ from oomph.units import MIB, gib
 
 
 def gain(before: Plan, after: Plan) -> int:
-    """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost."""
+    """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost. A refusal has none."""
+    if before.verdict.refusal:
+        return 0
     if host_decides(before):
         return _host_room(after) - _host_room(before)
     if before.fits and "host" in before.resolved:  # layers may be on the host: what comes back to the GPU counts
@@ -114,6 +116,10 @@ class Judge:
             kv.max_concurrency if kv else 0.0, why, self.command(change),
         )  # fmt: skip
 
+    def after(self, plan: Plan) -> "Judge":
+        """A judge of changes of another plan, by the same planner."""
+        return Judge(plan, self._planner, self._writer)
+
     def command(self, change: Change) -> str:
         return self._writer(changed(self.before.deployment, change))
 
@@ -131,6 +137,8 @@ class Judge:
         outcomes = (before.verdict.outcome, after.verdict.outcome)
         if outcomes[1] == "fits" and outcomes[0] != "fits":
             return "fixes", ""
+        if before.verdict.refusal:
+            return ("helps" if after.fits else "nothing"), remainder(after)
         if before.fits and not after.fits:
             return "worse", f"it then dies {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
         if not before.fits and not after.fits and is_earlier(after.verdict.stage, before.verdict.stage):

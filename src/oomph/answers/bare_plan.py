@@ -70,13 +70,6 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
-    if 1 < len(gpus) < need <= MOST_GPUS and need % len(gpus) == 0 and _spans_nodes(deployment, gpus):
-        nodes = need // len(gpus)
-        notes = (
-            *notes,
-            f"{len(gpus)} x {gpus[0].name} were named, the command needs {need}: taken as {nodes} such nodes",
-        )
-        gpus = tuple(replace(device, node=node) for node in range(nodes) for device in gpus)
     notes = (*notes, *capability_notes(gpus))
     if deployment.gpu_memory:
         gpus = tuple(limited_to(device, deployment.gpu_memory) for device in gpus)
@@ -84,16 +77,22 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
             *notes,
             f"the manifest lets it use {deployment.gpu_memory} of each card: to the engine that is the card",
         )
-    seen = _visible(deployment, gpus)
+    by_node = {node: tuple(device for device in gpus if device.node == node) for node in {d.node for d in gpus}}
+    seen = tuple(device for node in sorted(by_node) for device in _visible(deployment, by_node[node]))
     if len(seen) < len(gpus):
         notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
-    return replace(deployment, gpus=seen, notes=notes)
+    return _on_every_node(replace(deployment, gpus=seen, notes=notes))
 
 
-def _spans_nodes(deployment: Deployment, gpus: tuple[Device, ...]) -> bool:
-    """Ray takes the GPUs of every node of its cluster; what was named is then one node."""
-    one = len({device.node for device in gpus}) == 1
-    return one and deployment.flags.get("distributed_executor_backend") == "ray"
+def _on_every_node(deployment: Deployment) -> Deployment:
+    """A command that speaks of several nodes (--nnodes), and GPUs of one: the others are taken to be like it."""
+    gpus, nodes = deployment.gpus, engine_of(deployment).world(deployment).nodes
+    if nodes == 1 or len({device.node for device in gpus}) > 1 or nodes * len(gpus) > MOST_GPUS:
+        return deployment
+    cards = f"{len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else gpus[0].name
+    note = f"the command speaks of {nodes} nodes: each is taken to have {cards}"
+    every = tuple(replace(device, node=node) for node in range(nodes) for device in gpus)
+    return replace(deployment, gpus=every, notes=(*deployment.notes, note))
 
 
 def capability_notes(gpus: tuple[Device, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from oomph.answers.bare_plan import capability_notes, load, parse, parse_given, 
 from oomph.answers.host import parse_ram, with_ram
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
 from oomph.units import MIB
 
@@ -66,14 +66,31 @@ def with_advice(plan: Plan, model: Model | None = None) -> Plan:
 
     engine = engine_of(plan.deployment)
     if not plan.ranks:
-        levers = tuple(engine.refusal_levers(plan))
-        return replace(plan, advice=give_advice(_judge(plan, model), levers, ()) if levers else Advice())
+        return replace(plan, advice=_way_out(plan, model))
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
     judge = _judge(plan, model)
     advice = give_advice(judge, levers, why, next_step(plan))
     if advice.next_step and plan.verdict.outcome != "fits":
         advice = _with_fits_answer(judge, advice)
     return replace(plan, advice=advice)
+
+
+def _way_out(plan: Plan, model: Model | None) -> Advice:
+    """Of a refusal: what is nearest to the command; where nothing is, what fit finds for its model on its GPUs."""
+    from oomph.advice.refused import refusal_advice
+
+    engine, judge = engine_of(plan.deployment), _judge(plan, model)
+    advice = refusal_advice(judge, model or _readable(plan.deployment.model), engine.levers)
+    if not advice.fixes:
+        advice = _with_fits_answer(judge, advice)
+    return advice if advice.fixes else replace(advice, next_step=next_step(plan))
+
+
+def _readable(name: str) -> Model | None:
+    try:
+        return load(name)
+    except OomphError:
+        return None
 
 
 def _with_fits_answer(judge: "Judge", advice: Advice) -> Advice:

@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from oomph.errors import CannotPlan
 from oomph.ir import Deployment, Device, Engine, HostPlan, Lever, Model, Plan
+from oomph.ir.world import Shortage, World
 
 if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
     from oomph.commands.call import Call
@@ -250,9 +251,28 @@ class EngineProtocol:
     terms: tuple[str, ...] = ()  # what --given TERM=SIZE can pin
     layout: Literal["ranks", "placed"] = "ranks"  # GPUs are ranks with a share; or layers are placed, also on the host
 
+    degrees: tuple[str, ...] = ()  # the flags of its kinds of parallelism, the first to give up first
+
+    def whole_experts(self, degree: int) -> dict[str, Any]:
+        """The flags that give each of so many tensor-parallel ranks whole experts instead of a slice of all."""
+        return {}
+
+    def node_flags(self, nodes: int) -> dict[str, Any]:
+        """The flags with which a command takes the GPUs of several nodes."""
+        return {}
+
+    def world(self, deployment: Deployment) -> World:
+        """The worker processes that the command starts, each on a GPU of its own."""
+        return World(1, 1)
+
+    def too_few_gpus(self, deployment: Deployment, short: Shortage) -> str:
+        """What it prints where there are fewer GPUs than ranks (engines/registry.py compares them)."""
+        return f"{short.ranks} ranks need {short.ranks} GPUs, and there are {short.gpus}"
+
     def gpus_needed(self, deployment: Deployment) -> int:
-        """How many GPUs the command asks for."""
-        return 1
+        """How many GPUs the command asks for, on the nodes that it speaks of itself."""
+        world = self.world(deployment)
+        return world.here or world.total
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CannotPlan, CommandError
-from oomph.ir import Deployment, Device, Model, Plan
+from oomph.facts.refusal_kinds import kind_of
+from oomph.ir import Deployment, Device, Model, Plan, Verdict
+from oomph.ir.world import shortage
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
@@ -29,10 +31,16 @@ def engine_of(deployment: Deployment) -> EngineProtocol:
 
 
 def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan:
-    """The plan without its host; refused where the engine runs on none of a vendor's GPUs."""
+    """The plan without its host; refused where the engine runs on none of a vendor's GPUs, or has too few of them."""
     engine = engine_of(deployment)
     require_kernels(engine, deployment.gpus)
+    short = shortage(engine.world(deployment), deployment.gpus) if deployment.gpus else None
+    if short is not None:
+        verdict = Verdict(False, "other", 0, engine.too_few_gpus(deployment, short), refusal="gpus")
+        return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
     plan = engine.plan(deployment, model)
+    if plan.verdict.stage == "other" and not plan.verdict.refusal:
+        plan = replace(plan, verdict=replace(plan.verdict, refusal=kind_of(plan.verdict.message)))
     missing = engine.missing_kernels(deployment)
     if not missing:
         return plan

@@ -39,6 +39,9 @@ class Stage(Struct, frozen=True):
 
 
 Outcome = Literal["fits", "at_risk", "close", "fails"]
+# What a refusal before any memory is touched is about: more ranks than GPUs, a model that the engine would not find, a
+# card without code for it, a format or dtype, a degree that does not divide, a context, an adapter, or other settings.
+RefusalKind = Literal["", "gpus", "model", "card", "format", "layout", "context", "adapter", "settings"]
 
 
 class Margin(Struct, frozen=True):
@@ -63,6 +66,7 @@ class Verdict(Struct, frozen=True):
     deciding_term: str = ""  # the term whose interval is the widest at the stage that decides
     risk: str = ""  # a start that succeeds, and what breaks it afterwards
     asked_bytes: int = 0  # the room that the user wants to be left (--margin)
+    refusal: RefusalKind = ""  # "": memory decides
 
     @property
     def outcome(self) -> Outcome:

@@ -77,7 +77,8 @@ def _cells(judged: Judged) -> tuple[str, str]:
 
 
 def _help_cells(judged: Judged) -> tuple[str, str]:
-    return clean(judged.change.label), f"gains {human(judged.gain_bytes)}; {judged.why}".removesuffix("; ")
+    gains = f"gains {human(judged.gain_bytes)}; " if judged.gain_bytes else ""
+    return clean(judged.change.label), f"{gains}{judged.why}".removesuffix("; ")
 
 
 def _short(message: str, room: int = 220) -> str:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from oomph.ir import Basis, Effect, Margin, Outcome, StageName
 from oomph.ir.advice import Kind as ChangeKind
+from oomph.ir.timeline import RefusalKind
 
 SCHEMA = 1  # a new number is a new contract: a field was renamed, removed, or means something else
 
@@ -35,6 +36,7 @@ class VerdictOutput(Struct, frozen=True):
     margin_bytes: Margin | None  # room at the stage that decides, negative where it is short; null: refused anyway
     deciding_term: str  # the term whose interval is the widest there
     asked_margin_bytes: int  # the room that --margin asks for
+    refusal: RefusalKind  # what a refusal before any memory is touched is about; empty where memory decides
 
 
 class TermOutput(Struct, frozen=True):

@@ -59,6 +59,7 @@ def _verdict(verdict: Verdict) -> VerdictOutput:
         margin_bytes=verdict.margin,
         deciding_term=verdict.deciding_term,
         asked_margin_bytes=verdict.asked_bytes,
+        refusal=verdict.refusal,
     )
 
 

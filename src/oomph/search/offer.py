@@ -100,7 +100,7 @@ def change_by_fit(plan: Plan) -> Change | None:
     """None where fit has nothing for this checkpoint on these GPUs, or does not search this engine."""
     deployment = plan.deployment
     engine_terms = engine_of(deployment).terms
-    if not fills(engine_of(deployment), "fit_knobs") or not _weights_may_stay(plan):
+    if not fills(engine_of(deployment), "fit_knobs") or (plan.ranks and not _weights_may_stay(plan)):
         return None
     engine = f"{deployment.engine.name}=={deployment.engine.version}"
     length = deployment.flags.get("max_model_len")
@@ -115,6 +115,8 @@ def change_by_fit(plan: Plan) -> Change | None:
         name: value for name, value in answer.plan.deployment.flags.items() if deployment.flags.get(name) != value
     }
     divided = [name for name in _LAYOUT if deployment.flags.get(name, 1) != 1]
+    if plan.verdict.refusal:  # one of its flags is what the engine refuses
+        divided = list(engine_of(deployment).memory_flags(deployment))
     flags |= {name: None for name in divided if name not in answer.plan.deployment.flags}
     moves = tuple(term for term in engine_terms if term != "context")
     kind: Kind = "offload" if any("offload" in name for name in flags) else "flag"

@@ -232,8 +232,8 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
     base = replace(parse(chosen.serve_command(model), engine), gpus=gpus)
     if missing := chosen.missing_kernels(base):
         raise CannotPlan(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
-    if len({device.node for device in gpus}) > 1 and base.engine.name == DEFAULT:
-        base = replace(base, flags={**base.flags, "distributed_executor_backend": "ray"})
+    if (nodes := len({device.node for device in gpus})) > 1:
+        base = replace(base, flags={**base.flags, **chosen.node_flags(nodes)})
     return base, (*base.notes, *capability_notes(gpus))
 
 

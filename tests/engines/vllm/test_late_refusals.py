@@ -44,12 +44,6 @@ def test_a_given_cache_is_not_judged_by_its_states() -> None:
     assert any("exceeds available Mamba cache blocks" in note for note in made.warnings)
 
 
-def test_replicas_without_cards_are_said() -> None:
-    made = planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", NEWEST, "2x H100")
-    assert any("2 data-parallel replicas need 4 GPUs and 2 GPUs were named" in note for note in made.warnings)
-    assert not planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", NEWEST, "4x H100").warnings
-
-
 def test_caches_on_the_host_are_refused() -> None:
     flag = '--attention-config {"hisparse_config":{"device_buffer_size":4096}}'
     with pytest.raises(UnknownCache, match="HiSparse"):

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from oomph.engines.vllm import start
 from oomph.engines.vllm.host import _kv_tiers, _number
 from oomph.engines.vllm.kv.check import _block_tokens
 from oomph.engines.vllm.kv.specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
@@ -16,10 +14,10 @@ from oomph.engines.vllm.profile.live import _Layer
 from oomph.engines.vllm.refusal_levers import refusal_levers
 from oomph.engines.vllm.resolve.modules import _kind, _runs
 from oomph.engines.vllm.terms import _variable
+from oomph.engines.vllm.world import replicas_here, world_size
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import MOST_GPUS
 from oomph.ir.model import Scheme
 from oomph.ir.timeline import Verdict
 from oomph.sources.gpu import parse_gpus
@@ -131,9 +129,6 @@ def refused(message: str, gpus: int = 1, version: str = "0.21.0", **flags: Any) 
     return [lever.changes[0] for lever in levers]
 
 
-WORLD = "World size ({}) is larger than the number of available GPUs ({})"
-
-
 def test_a_context_that_is_too_long() -> None:
     message = "max_model_len (9000) is greater than the derived max_model_len (max_position_embeddings=4096 or"
     (shorter,) = refused(message)
@@ -142,27 +137,6 @@ def test_a_context_that_is_too_long() -> None:
         _, longer = refused(message, hf_overrides={name: {}})
         assert longer.flags == {"hf_overrides": {name: {}, "max_position_embeddings": 9000}}
     assert len(refused(message, hf_overrides={"a": 1})) == 1
-
-
-@pytest.mark.parametrize(
-    ("needed", "present", "gpus", "flags", "levers"),
-    [
-        (4, 2, 4, {}, [{"distributed_executor_backend": "ray"}]),
-        (4, 2, 5, {}, [{"distributed_executor_backend": "ray"}]),
-        (4, 2, 2, {}, [{"tensor_parallel_size": 2}, 4]), (4, 2, 3, {}, [{"tensor_parallel_size": 2}, 4]),
-        (4, 2, 2, {"pipeline_parallel_size": 2}, [4]), (2, 1, 1, {}, [{"tensor_parallel_size": 1}, 2]),
-        (2, 0, 0, {}, []),
-        (MOST_GPUS, 1, 1, {}, [{"tensor_parallel_size": 1}, MOST_GPUS]),
-        (MOST_GPUS + 1, 1, 1, {}, [{"tensor_parallel_size": 1}]),
-    ],
-)  # fmt: skip
-def test_too_few_gpus(needed: int, present: int, gpus: int, flags: dict[str, Any], levers: list[Any]) -> None:
-    changes = refused(WORLD.format(needed, present), gpus, **flags)
-    assert [change.flags or len(change.gpus) for change in changes] == levers
-    if isinstance(levers[-1:], list) and levers[-1:] == [4]:
-        assert changes[-1].label == "on 4 x RTX 4090"
-    costs = [change.cost for change in changes if "tensor_parallel_size" in change.flags]
-    assert all(("GPUs" in cost) is (present > 1) for cost in costs)
 
 
 @pytest.mark.parametrize(
@@ -212,43 +186,11 @@ def deployment(gpus: int = 1, **flags: Any) -> Deployment:
         ({"tensor_parallel_size": 0}, 1, 1),
         ({"tensor_parallel_size": 1}, 1, 1), ({"data_parallel_size": 4}, 1, 4), ({"data_parallel_size": 0}, 1, 1),
         ({"data_parallel_size": 4, "data_parallel_size_local": 2}, 1, 2), ({"tensor_parallel_size": "two"}, 1, 1),
-        ({"data_parallel_size": 4, "data_parallel_size_local": 0}, 1, 4), ({"data_parallel_size_local": 1}, 1, 1),
+        ({"data_parallel_size": 4, "data_parallel_size_local": 0}, 1, 0), ({"data_parallel_size_local": 1}, 1, 1),
     ],
 )  # fmt: skip
 def test_how_many_gpus_a_layout_needs(flags: dict[str, Any], world: int, here: int) -> None:
-    assert (start.world_size(deployment(**flags)), start.replicas_here(deployment(**flags))) == (world, here)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "flags", "planned"),
-    [
-        (1, {"data_parallel_size": 2}, 2), (2, {"data_parallel_size": 2}, 2), (3, {"data_parallel_size": 2}, 3),
-        (1, {}, 1), (2, {"data_parallel_size": 2, "tensor_parallel_size": 2}, 4),
-        (3, {"data_parallel_size": 2, "tensor_parallel_size": 2}, 3),
-        (1, {"data_parallel_size": MOST_GPUS}, MOST_GPUS), (1, {"data_parallel_size": MOST_GPUS + 1}, 1),
-    ],
-)  # fmt: skip
-def test_each_replica_has_gpus_of_its_own(gpus: int, flags: dict[str, Any], planned: int) -> None:
-    after = start._with_every_replica(deployment(gpus, **flags))
-    assert len(after.gpus) == planned and bool(after.notes) is (planned > gpus)
-    if after.notes:
-        assert ("1 GPU was" in after.notes[0]) is (gpus == 1)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "flags", "is_refused"),
-    [
-        (1, {"tensor_parallel_size": 2}, True), (2, {"tensor_parallel_size": 2}, False),
-        (1, {"tensor_parallel_size": 2, "nnodes": 2}, False), (1, {"tensor_parallel_size": 3, "nnodes": 2}, True),
-        (1, {"tensor_parallel_size": 2, "nnodes": "two"}, True),
-        (1, {"tensor_parallel_size": 1, "nnodes": "two"}, False),
-        (1, {"tensor_parallel_size": 2, "distributed_executor_backend": "ray"}, False),
-    ],
-)  # fmt: skip
-def test_a_world_that_is_larger_than_its_gpus_is_refused(gpus: int, flags: dict[str, Any], is_refused: bool) -> None:
-    assert (start._too_few_gpus(deployment(gpus, **flags)) is not None) is is_refused
-    elsewhere = replace(deployment(gpus, **flags), gpus=(replace(CARD, node=1),) * gpus)
-    assert flags.get("distributed_executor_backend") or start._too_few_gpus(elsewhere) is not None
+    assert (world_size(deployment(**flags)), replicas_here(deployment(**flags))) == (world, here)
 
 
 @pytest.mark.parametrize(

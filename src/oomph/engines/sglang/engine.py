@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
+from oomph.ir.world import Shortage, World
+from oomph.units import cdiv
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -84,13 +86,28 @@ class SgLang(EngineProtocol):
 
         return at_release(deployment, options_of(version))
 
-    def gpus_needed(self, deployment: Deployment) -> int:
+    degrees = ("dp_size", "tp_size", "pp_size")
+
+    def whole_experts(self, degree: int) -> dict[str, Any]:
+        return {"ep_size": degree}
+
+    def node_flags(self, nodes: int) -> dict[str, Any]:
+        return {"nnodes": nodes}
+
+    def world(self, deployment: Deployment) -> World:
+        """Replicas that share their attention's ranks need no GPUs of their own."""
         flags = deployment.flags
-        groups = bool(flags.get("enable_dp_attention") or flags.get("attn_dp_size"))  # these share the ranks there are
+        groups = bool(flags.get("enable_dp_attention") or flags.get("attn_dp_size"))
         sizes = [flags.get(field) for field in ("tp_size", "pp_size", *(() if groups else ("dp_size",)))]
-        needed = prod(size for size in sizes if isinstance(size, int) and size > 0)
-        nodes = deployment.flags.get("nnodes")
-        return max(1, needed // nodes) if isinstance(nodes, int) and nodes > 1 else needed
+        total = prod(size for size in sizes if isinstance(size, int) and size > 0)
+        nodes = flags.get("nnodes")
+        return World(cdiv(total, nodes), total, nodes) if isinstance(nodes, int) and nodes > 1 else World(total, total)
+
+    def too_few_gpus(self, deployment: Deployment, short: Shortage) -> str:
+        """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
+        driver = "HIP" if deployment.gpus[0].vendor == "amd" else "CUDA"
+        counts = f"the command starts {short.ranks} ranks and there are {short.gpus} GPUs"
+        return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({counts})"
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.sglang.command import check

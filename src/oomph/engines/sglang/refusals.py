@@ -13,7 +13,6 @@ def refusal_before_load(
         _unknown_parser(facts, deployment)
         or _text_only(model, facts, deployment)
         or _groups(settings)
-        or _too_few(settings, deployment)
         or _no_class(model, shape, facts)
         or _old_card(model, facts, deployment)
         or _heads(model, settings)
@@ -46,18 +45,6 @@ def _text_only(model: Model, facts: Facts, deployment: Deployment) -> str:
 def _groups(settings: Settings) -> str:
     """arg_groups/parallel_hook.py:326."""
     return "AssertionError" if settings.tp_size % settings.attn_dp_size else ""
-
-
-def _too_few(settings: Settings, deployment: Deployment) -> str:
-    """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
-    need = settings.tp_size * settings.pp_size * settings.dp_size
-    nodes = int(deployment.flags.get("nnodes") or 1)
-    if need <= len(deployment.gpus) * nodes:
-        return ""
-    return (
-        f"torch.AcceleratorError: CUDA error: invalid device ordinal (the command starts {need} ranks and there are "
-        f"{len(deployment.gpus)} GPUs)"
-    )
 
 
 def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:

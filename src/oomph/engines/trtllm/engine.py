@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
+from oomph.ir.world import Shortage, World
+from oomph.units import cdiv
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -91,10 +93,29 @@ class TensorRtLlm(EngineProtocol):
 
         return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
 
-    def gpus_needed(self, deployment: Deployment) -> int:
+    degrees = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
+
+    def whole_experts(self, degree: int) -> dict[str, Any]:
+        return {"moe_expert_parallel_size": degree}
+
+    def world(self, deployment: Deployment) -> World:
+        """MPI spreads the ranks over the nodes that it was given, `--gpus_per_node` says how many there are."""
+        flags = deployment.flags
         fields = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
-        sizes = [deployment.flags.get(field) for field in fields]
-        return prod(size for size in sizes if isinstance(size, int) and size > 0)
+        total = prod(size for size in map(flags.get, fields) if isinstance(size, int) and size > 0)
+        share = flags.get("gpus_per_node")
+        nodes = cdiv(total, share) if isinstance(share, int) and share > 0 else 1
+        return World(cdiv(total, nodes) if nodes > 1 else 0, total, nodes)
+
+    def too_few_gpus(self, deployment: Deployment, short: Shortage) -> str:
+        """llmapi/llm.py compares what --gpus_per_node says with the GPUs. Without it a node is taken to have as many as
+        there are, MPI starts all ranks there, and two of them share a GPU (executor/base_worker.py: rank % count)."""
+        if "gpus_per_node" in deployment.flags:
+            return f"RuntimeError: Only {short.gpus} GPUs are available, but {short.ranks} are required."
+        return (
+            f"NCCL error: invalid usage (Duplicate GPU detected : rank {short.gpus} and rank 0 both on the first CUDA "
+            f"device: the command starts {short.ranks} ranks and there are {short.gpus} GPUs)"
+        )
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.trtllm.command import check

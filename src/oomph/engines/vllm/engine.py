@@ -34,6 +34,18 @@ class Vllm(EngineProtocol):
     calls_in = part("engines.vllm.command.python_call", "calls_engine")
     container_notes = part("engines.vllm.command.container", "notes")
     plan = part("engines.vllm.start", "plan_command")
+    degrees = (
+        *("data_parallel_size", "tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size"),
+    )
+
+    def whole_experts(self, degree: int) -> dict[str, Any]:
+        return {"enable_expert_parallel": True}
+
+    def node_flags(self, nodes: int) -> dict[str, Any]:
+        return {"distributed_executor_backend": "ray"}
+
+    world = part("engines.vllm.world", "world")
+    too_few_gpus = part("engines.vllm.world", "too_few_gpus")
     refusal_levers = part("engines.vllm.refusal_levers", "refusal_levers")
     log_rows = part("facts.vllm.logs", "ROWS")
     log_release = part("engines.vllm.release", "release")
@@ -116,11 +128,6 @@ class Vllm(EngineProtocol):
             for field, value in deployment.flags.items()
             if (field not in rows or rows[field].group == "engine") and field != "served_model_name"
         }
-
-    def gpus_needed(self, deployment: Deployment) -> int:
-        from oomph.engines.vllm.start import replicas_here, world_size
-
-        return world_size(deployment) * replicas_here(deployment)
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.vllm.levers import levers

@@ -10,10 +10,9 @@ from typing import Any
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.versions import NEWEST
-from oomph.ir import MOST_GPUS, Change, Lever, Plan
+from oomph.ir import Change, Lever, Plan
 
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
-_WORLD = re.compile(r"World size \((\d+)\) is larger than the number of available GPUs \((\d+)\)")
 _TOO_SMALL = re.compile(r"max_num_batched_tokens \(\d+\) is smaller than max_model_len \((\d+)\)")
 # What is lost without the flag.
 _PARSERS = {
@@ -26,8 +25,6 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
     message, flags = plan.verdict.message, plan.deployment.flags
     if words := _LENGTH.search(message):
         yield from _length(flags, int(words[1]), int(words[2]))
-    elif words := _WORLD.search(message):
-        yield from _world(plan, int(words[1]), int(words[2]))
     elif words := _TOO_SMALL.search(message):
         yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
@@ -51,18 +48,6 @@ def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lev
         label = f'"max_position_embeddings": {wanted} in --hf-overrides'
         cost = "since 0.30.0 the factor of YaRN no longer makes the context longer by itself"
         yield Lever("hf_overrides", (Change("hf_overrides", label, flags={"hf_overrides": longer}, cost=cost),))
-
-
-def _world(plan: Plan, needed: int, present: int) -> Iterator[Lever]:
-    if len(plan.deployment.gpus) >= needed > present:  # the GPUs are there, on several nodes
-        yield _flag("distributed_executor_backend", "ray", "a Ray cluster over the nodes, started beforehand")
-        return
-    if present and not plan.deployment.flags.get("pipeline_parallel_size"):
-        yield _flag("tensor_parallel_size", present, f"on the {present} GPU{'s' * (present > 1)} there are")
-    if present and needed <= MOST_GPUS:
-        gpus = (plan.deployment.gpus * needed)[:needed]
-        label = f"on {needed} x {gpus[0].name}"
-        yield Lever("gpus", (Change("gpus", label, "hardware", gpus=gpus, cost=f"instead of {present}"),))
 
 
 def _flag(field: str, value: Any, cost: str) -> Lever:

@@ -12,6 +12,44 @@ def _missing(name: str, count: str, arguments: str) -> str:
 class Refusals(Facts):
     """An empty text: the release does not check."""
 
+    # config/parallel.py __post_init__: one replica against the GPUs of this node. Older releases turned to Ray, which
+    # waits for half an hour (executor/ray_utils.py).
+    world_size = changes(
+        "Cannot provide a placement group of placement_group_specs=[{{'GPU': 1.0}}] * {ranks} within 1800 seconds. See "
+        "`ray status` and `ray list nodes` to make sure the cluster has enough resources.",
+        ("0.11.1", "Tensor parallel size ({ranks}) cannot be larger than the number of available GPUs ({gpus})."),
+        (
+            "0.13.0",
+            "World size ({ranks}) is larger than the number of available GPUs ({gpus}) in this node. If this is "
+            "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
+            "- multiprocessing, set '--nnodes' appropriately.",
+        ),
+    )
+    # v1/worker/gpu_worker.py init_device: the first rank that has no GPU. Older releases hid all GPUs from it.
+    rank_out_of_bounds = changes(
+        "RuntimeError: No CUDA GPUs are available",
+        ("0.11.1", "AssertionError: DP adjusted local rank {rank} is out of bounds. "),
+        ("0.24.0", "AssertionError: DP adjusted local rank {rank} is out of bounds for {gpus} devices."),
+    )
+    every_rank_is_checked = changes(False, ("0.24.0", True))  # before: those of replicas alone
+    # v1/executor/ray_utils.py _wait_until_pg_ready
+    ray_ranks = changes(
+        "Cannot provide a placement group of placement_group_specs=[{{'GPU': 1.0}}] * {ranks} within 1800 seconds. See "
+        "`ray status` and `ray list nodes` to make sure the cluster has enough resources.",
+        (
+            "0.13.0",
+            "Cannot provide a placement group requiring {ranks} GPUs within 1800 seconds.\nTensor parallel size may "
+            "exceed available GPUs in your cluster. Check resources with `ray status` and `ray list nodes`.",
+        ),
+    )
+    # v1/engine/utils.py create_dp_placement_groups
+    ray_replicas = changes(
+        "AssertionError: Not enough resources to allocate DP ranks on DP master node",
+        (
+            "0.15.0",
+            "Not enough resources to allocate {replicas} DP ranks on DP master node, possible to fit {fits} DP ranks.",
+        ),
+    )
     # The same, of methods whose class cannot be made without what a checkpoint says
     wants_arguments = table(
         {

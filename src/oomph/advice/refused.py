@@ -1,0 +1,237 @@
+"""The way out of a refusal: what an engine does not start with is searched and planned like any other advice.
+
+Nearest first: what the engine's own words name, another layout, another checkpoint of the model, the command without
+one of its flags, another release; then the same with what the memory needs besides, and last other cards.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.advice.advise import advise
+from oomph.advice.judge import Judge, price, together
+from oomph.engines.common.levers import larger_cards_lever
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import engine_of
+from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Model, Plan
+from oomph.ir.world import fewer_ranks, shortage
+from oomph.units import gib
+
+_ENOUGH = 3  # answers
+_MOST_SISTERS = 5
+_MOST_CHAINED = 3  # changes that are looked at again for what their memory needs
+_NAMING = ("program", "model", "hf_repo", "hf_file", "model_url")  # llama.cpp names its model by a flag
+_OF_A_CHECKPOINT = ("quantization", "load_format", "dtype")  # flags that were for the checkpoint that is left
+
+
+def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[Plan], Iterable[Any]]) -> Advice:
+    """`model`: the checkpoint, where it could be read; `memory_levers`: the engine's table for a plan with ranks."""
+    plan = judge.before
+    engine = engine_of(plan.deployment)
+    fixes: list[Judged] = []
+    helps: list[Judged] = []
+    for group in _groups(plan, engine, model):
+        tried = [judge.judge(change) for change in group]
+        fixes = _fixes(tried) or list(_with_memory(judge, tried, memory_levers))
+        helps += [judged for judged in tried if judged.effect == "helps"]
+        if fixes:
+            break
+    distinct = {judged.change.label: judged for judged in fixes or _fixes(_on_cards(judge, plan))}
+    cheapest = sorted(distinct.values(), key=price)[:_ENOUGH]
+    return Advice(_why(plan, engine), tuple(cheapest), tuple(helps[:_ENOUGH]))
+
+
+def _fixes(judged: Iterable[Judged]) -> list[Judged]:
+    return [one for one in judged if one.effect == "fixes"]
+
+
+def _why(plan: Plan, engine: EngineProtocol) -> tuple[str, ...]:
+    short = shortage(engine.world(plan.deployment), plan.deployment.gpus) if plan.deployment.gpus else None
+    if plan.verdict.refusal != "gpus" or short is None:
+        return ()
+    there = "1 GPU is" if short.gpus == 1 else f"{short.gpus} GPUs are"
+    return (f"The command starts {short.ranks} worker processes, each on a GPU of its own; {there} named.",)
+
+
+def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator[list[Change]]:
+    """Changes that are tried together, until one group has an answer."""
+    kind = plan.verdict.refusal
+    named = [change for lever in engine.refusal_levers(plan) for change in lever.changes]
+    if kind == "gpus":
+        yield list(_over_nodes(plan, engine))
+        yield [*_fewer(plan, engine), *_more_gpus(plan, engine)]
+        return
+    layouts, sisters = list(_layouts(plan, engine, model)), list(_sisters(plan, model))
+    yield named
+    yield layouts if kind == "layout" else []
+    yield [*_without_flags(plan, named_only=True), *sisters]
+    yield list(_without_flags(plan, named_only=False))
+    yield [*_release(plan, engine), *layouts]
+    yield [_bare(plan, engine)]
+
+
+# ---- the changes -----------------------------------------------------------------------------------------------------
+
+
+def label(deployment: Deployment, flags: dict[str, Any]) -> str:
+    """Flags as they are typed; those that are taken away as "without" them."""
+    from oomph.commands import to_command
+    from oomph.commands.call import quote
+
+    present = {field: value for field, value in flags.items() if value is not None}
+    bare = to_command(replace(deployment, flags=_identity(deployment, {}), environment={}, passed=()))
+    words = to_command(replace(deployment, flags=_identity(deployment, present), environment={}, passed=()))
+    if words[:1] != bare[:1]:  # what only a file can say
+        return ", ".join(f"{field}: {value}" for field, value in flags.items())
+    taken = {field: deployment.flags[field] for field, value in flags.items() if value is None}
+    without = [f"without {label(deployment, {field: value})}" for field, value in taken.items()]
+    return " ".join([*map(quote, words[len(bare) :]), *without])
+
+
+def _identity(deployment: Deployment, flags: dict[str, Any]) -> dict[str, Any]:
+    """llama.cpp names its model by a flag: a command without one is no command."""
+    own: dict[str, Any] = {field: deployment.flags[field] for field in _NAMING if field in deployment.flags}
+    return {**own, **flags}
+
+
+def _change(plan: Plan, flags: dict[str, Any], cost: str, rank: int = 0, **other: Any) -> Change:
+    lever = next(iter(flags), "flags")
+    return Change(lever, label(plan.deployment, flags), flags=flags, cost=cost, rank=rank, **other)
+
+
+def _degrees(plan: Plan, engine: EngineProtocol) -> dict[str, int]:
+    flags = plan.deployment.flags
+    sizes = {field: flags.get(field) for field in engine.degrees}
+    return {field: size if isinstance(size, int) and size > 0 else 1 for field, size in sizes.items()}
+
+
+def _fewer(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    """Fewer ranks, on the GPUs that there are."""
+    short = shortage(engine.world(plan.deployment), plan.deployment.gpus)
+    sizes = _degrees(plan, engine)
+    for rank, (field, degree) in enumerate(fewer_ranks(sizes, short.gpus) if short is not None else ()):
+        cost = f"on the {short.gpus} GPUs there are" if short is not None and short.gpus > 1 else "on one GPU"
+        yield _change(plan, {field: degree if degree > 1 else None}, cost, rank, kind="layout")
+
+
+def _over_nodes(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    """The GPUs are there, on several nodes, and the command does not say so."""
+    gpus = plan.deployment.gpus
+    nodes = len({device.node for device in gpus})
+    flags = engine.node_flags(nodes)
+    if nodes > 1 and flags and engine.world(plan.deployment).total <= len(gpus):
+        yield _change(plan, flags, f"over {nodes} nodes, which are prepared for it", kind="layout")
+
+
+def _more_gpus(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    """A GPU for every rank; of further nodes like the one that is named, where the engine takes them from anywhere."""
+    world, gpus = engine.world(plan.deployment), plan.deployment.gpus
+    need, card = world.total, gpus[0].name
+    if need > MOST_GPUS:
+        return
+    if not world.here and need % len(gpus) == 0:
+        more = tuple(replace(device, node=node) for node in range(need // len(gpus)) for device in gpus)
+        words = f"on {need // len(gpus)} nodes of {len(gpus)} x {card}"
+    else:
+        more, words = (gpus * need)[:need], f"on {need} x {card}"
+    yield Change("gpus", words, "hardware", gpus=more, cost=f"instead of {len(gpus)}")
+
+
+def _layouts(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator[Change]:
+    """Whole experts instead of slices of them; other degrees of tensor parallelism, with stages for the other GPUs."""
+    gpus, sizes = len(plan.deployment.gpus), _degrees(plan, engine)
+    tensor = next((field for field in sizes if field in _TENSOR), "")
+    stages = next((field for field in sizes if field in _STAGES), "")
+    if not tensor:
+        return
+    degree = sizes[tensor]
+    has_experts = model is not None and any(
+        isinstance(module, Experts) for layer in model.layers for module in layer.block.modules
+    )
+    whole = engine.whole_experts(degree)
+    if has_experts and whole and any(plan.deployment.flags.get(field) != value for field, value in whole.items()):
+        yield _change(plan, whole, "whole experts on each GPU", 0, kind="layout")
+    smaller = [n for n in (32, 16, 8, 6, 5, 4, 3, 2, 1) if n < degree]
+    for rank, n in enumerate(smaller, 1):
+        if stages and sizes[stages] == 1 and degree % n == 0 and degree // n > 1:
+            flags = {tensor: n if n > 1 else None, stages: degree // n}
+            yield _change(plan, flags, f"in {degree // n} stages", 20 + rank, kind="layout")
+        yield _change(plan, {tensor: n if n > 1 else None}, f"on {n} of the {gpus} GPUs", rank, kind="layout")
+    for rank, n in enumerate((n for n in (2, 4, 8) if degree < n <= gpus), 10):
+        yield _change(plan, {tensor: n}, f"on {n} of the {gpus} GPUs", rank, kind="layout")
+
+
+_TENSOR = ("tensor_parallel_size", "tp_size")
+_STAGES = ("pipeline_parallel_size", "pp_size")
+
+
+def _sisters(plan: Plan, model: Model | None) -> Iterator[Change]:
+    """Other checkpoints of the model: those of the quantisation that the command asks for first, then the largest."""
+    from oomph import catalog
+
+    deployment = plan.deployment
+    name = model.name if model is not None else deployment.model
+    wanted = str(deployment.flags.get("quantization") or "").lower().partition("_")[0]
+    entries = [entry for one in catalog.variants(name) if one != name and (entry := catalog.find(one)) is not None]
+    room = sum(device.total_bytes for device in deployment.gpus)
+    entries = [entry for entry in entries if entry.bytes < room]
+    entries.sort(key=lambda entry: (not wanted or wanted not in entry.id.lower(), -entry.bytes))
+    dropped: dict[str, Any] = {field: None for field in _OF_A_CHECKPOINT if field in deployment.flags}
+    for rank, entry in enumerate(entries[:_MOST_SISTERS]):
+        cost = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
+        yield Change("checkpoint", entry.id, "checkpoint", dropped, model=entry.id, cost=cost, rank=rank)
+
+
+def _without_flags(plan: Plan, *, named_only: bool) -> Iterator[Change]:
+    """The command without one of its flags; those whose value or name the refusal has come first."""
+    flags, message = plan.deployment.flags, plan.verdict.message.lower()
+    engine = engine_of(plan.deployment)
+    for field in engine.memory_flags(plan.deployment):
+        if field in engine.degrees or field not in flags or field in _NAMING:
+            continue
+        value = str(flags[field]).lower()
+        is_named = field in message or field.replace("_", "-") in message or (len(value) > 2 and value in message)
+        if is_named is named_only:
+            yield _change(plan, {field: None}, f"{engine.title} chooses", 1)
+
+
+def _release(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    newest = engine.newest()
+    if newest and plan.deployment.engine.version != newest:
+        yield Change("release", f"{engine.title} {newest}", "release", version=newest, cost="an upgrade")
+
+
+def _bare(plan: Plan, engine: EngineProtocol) -> Change:
+    """None of the flags that decide memory."""
+    fields = [field for field in engine.memory_flags(plan.deployment) if field not in _NAMING]
+    return Change("flags", "without its flags", flags=dict.fromkeys(fields), cost=f"{engine.title} chooses", rank=9)
+
+
+# ---- what does not start for its memory either -----------------------------------------------------------------------
+
+
+def _with_memory(
+    judge: Judge, tried: Sequence[Judged], memory_levers: Callable[[Plan], Iterable[Any]]
+) -> Iterator[Judged]:
+    """A change that ends the refusal, with what its plan then needs; other checkpoints and cards have their turn."""
+    starts = [judged for judged in tried if judged.effect in ("nothing", "helps")]
+    for judged in sorted(starts, key=price)[:_MOST_CHAINED]:
+        after = judge.plan(judged.change)
+        if isinstance(after, str) or not after.ranks:
+            continue
+        advice = advise(judge.after(after), tuple(memory_levers(after)), ())
+        fix = next((fix for fix in advice.fixes if not fix.change.model and not fix.change.gpus), None)
+        if fix is None:
+            continue
+        answer = judge.judge(together([judged.change, fix.change]))
+        if answer.effect == "fixes":
+            yield answer
+
+
+def _on_cards(judge: Judge, plan: Plan) -> Iterator[Judged]:
+    """The first card that does it."""
+    for lever in larger_cards_lever(plan, ()) if plan.deployment.gpus else ():
+        change = next((change for change in lever.changes if judge.fixes(change)), None)
+        if change is not None:
+            yield judge.judge(change)

@@ -1,0 +1,44 @@
+"""As many GPUs as ranks: the worker processes that a command starts against the GPUs that are named."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+from msgspec import Struct
+
+from oomph.ir.hardware import Device
+
+
+class World(Struct, frozen=True):
+    """The worker processes that a command starts: every one of them needs a GPU of its own."""
+
+    here: int  # on the node that the command is typed on; 0 = wherever there is room, as Ray does
+    total: int  # on all nodes
+    nodes: int = 1  # of how many nodes the command itself speaks (--nnodes)
+    elsewhere: bool = False  # other commands start the rest on other nodes, which may not be named
+
+
+class Shortage(Struct, frozen=True):
+    """More ranks than GPUs."""
+
+    ranks: int
+    gpus: int
+
+
+def shortage(world: World, gpus: Sequence[Device]) -> Shortage | None:
+    """Ranks on other nodes count against the GPUs of all nodes that are named."""
+    here, nodes = sum(device.node == 0 for device in gpus), len({device.node for device in gpus})
+    if world.here > here:
+        return Shortage(world.here, here)
+    named = len(gpus) if nodes > 1 else here * world.nodes
+    if world.total <= named or (nodes == 1 and world.elsewhere):
+        return None
+    return Shortage(world.total, named)
+
+
+def fewer_ranks(sizes: Mapping[str, int], gpus: int) -> Iterator[tuple[str, int]]:
+    """(field, degree) for each kind of parallelism that alone brings the ranks down to the GPUs: the largest degree
+    that divides the one in force. `sizes` are in the order in which they are given up."""
+    total = prod(sizes.values())
+    for field, size in sizes.items():
+        smaller = [degree for degree in range(size - 1, 0, -1) if size % degree == 0 and total // size * degree <= gpus]
+        yield from ((field, degree) for degree in smaller[:1])
