@@ -1,7 +1,7 @@
 """What a refusal is about, from the engine's own words."""
 
 from oomph.ir.timeline import RefusalKind
-from oomph.late import late_pattern
+from oomph.text.late import late_pattern
 
 # The first that holds; what none of them names is about settings.
 _KINDS: tuple[tuple[RefusalKind, str], ...] = (
