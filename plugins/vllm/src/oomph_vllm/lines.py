@@ -84,8 +84,8 @@ def ledger(answer: Mapping[str, Any], measured: Mapping[str, int]) -> list[str]:
     return text
 
 
-def death(record: Mapping[str, Any], file: Path | None, explanation: Mapping[str, Any]) -> list[str]:
-    died = record["death"]
+def death(record: Mapping[str, Any], file: Path | None) -> list[str]:
+    died, explanation = record["death"], record.get("explanation", {})
     part = f", in {died['part']}" if died["part"] else ""
     text = [f"DIED {stage_words(died['stage'])}{part}: {died['error']}"]
     if gpu := died["gpu"]:

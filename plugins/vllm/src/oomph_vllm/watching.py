@@ -156,8 +156,11 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
         "log": [*log_lines.kept(), *"".join(traceback.format_exception(error)).splitlines()],
     }  # fmt: skip
     file = run.write(f"death-{_name()}", record)
-    if Process.rank == 0 and mode() != "quiet":
-        lines.say(lines.death(record, file, planning.explained(record)))
+    if Process.rank == 0:
+        record["explanation"] = planning.explained(record)
+        file = run.write(f"death-{_name()}", record) or file
+        if mode() != "quiet":
+            lines.say(lines.death(record, file))
 
 
 def _stage(hook: Hook) -> str:
