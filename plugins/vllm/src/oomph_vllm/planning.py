@@ -43,10 +43,8 @@ class Planned:
         """The record for `oomph learn`: figures only."""
         if self.plan is None:
             return
-        try:
-            from oomph.machine.learn import start, store  # type: ignore[import-not-found]
-        except ImportError:
-            from oomph.machine.learn import start, store
+        from oomph.machine.learn import start, store
+
         deployment = self.plan.deployment
         try:
             store.remember(start.start_of(deployment, deployment.gpus, dict(measured), "oomph-vllm"))
