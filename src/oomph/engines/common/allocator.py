@@ -230,6 +230,11 @@ class Allocator:
         else:
             insort(cached, (block.size, block.order, block))
 
+    @property
+    def cached(self) -> int:
+        """Bytes of large blocks that are free and were not given back."""
+        return sum(entry[0] for entry in self._cached) + sum(size * n for size, n in self.free_whole.items())
+
     def empty_cache(self) -> None:
         """Segments that are free as a whole go back to the driver."""
         segments = [entry for entry in self._cached if entry[2].prev is None and entry[2].next is None]

@@ -27,9 +27,10 @@ from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts, outside
 from oomph.facts.vllm.running import is_eagle_head
+from oomph.facts.vllm.serving import v2_sampler_state
 from oomph.facts.vllm.vendors import HPU_GRAPHS, HPU_GRAPHS_VARIABLE
 from oomph.ir import Device, Experts, Model, Term, term
-from oomph.units import MIB, cdiv
+from oomph.units import MIB
 
 # Chosen. Start-ups elsewhere than on an H200 printed contexts up to 35 % off the formula of facts/vllm/outside.py.
 _OFF_WHERE_MEASURED, _OFF_ELSEWHERE = 0.05, 0.4
@@ -54,7 +55,9 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, sum(1 for layer in model.layers[layers.start : layers.stop] if layer.mixers))
-    graph_estimate = pin(_on_shared_memory(estimate(model, graphs, capture, known=known), device))
+    graph_estimate = pin(
+        _on_shared_memory(estimate(model, graphs, capture, known=known, sampled=settings.model_runner == "v2"), device)
+    )
     terms = Terms(
         pin(weights),
         pin(load_peak),
@@ -244,12 +247,13 @@ def _before_load(run: Run, non_torch: int) -> int:
 
 
 def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
-    """The model runner's own buffers: the input embeddings of one batch, and in the V2 runner the token counts that
-    penalties need for every sequence (gpu/sample/penalties.py:41, 0.32.0)."""
-    model = run.model
-    n = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) + loaded.after_load_bytes
+    """The model runner's own buffers. V1 keeps the input embeddings of one batch; V2 only for a model that is given
+    images (gpu/mm/encoder_runner.py:58, 0.32.0), and beside them what its sampler knows of every sequence."""
+    model, n = run.model, loaded.after_load_bytes
+    if batch.runner != "v2" or batch.embeds:
+        n += batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
     if batch.runner == "v2" and not model.pooling:
-        n += batch.seqs * (model.vocab_size + cdiv(model.vocab_size, 32)) * 4
+        n += batch.seqs * v2_sampler_state(model.vocab_size, batch.drafts)
     return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
 
 
@@ -261,9 +265,15 @@ def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
     created = weights_terms(run, rank)
     why = "every tensor this rank keeps, as the allocator counts it"
     weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why)
-    peak = max(created.peak_bytes, created.loaded_bytes)
+    peak = max(created.peak_bytes, created.loaded_bytes, created.pool_bytes if _loads_into_pool(run) else 0)
     low, high = max(0, peak - (created.loaded_bytes - created.low)), peak + created.high - created.loaded_bytes
     return weights, Term("load_peak", peak, low, high, "formula"), created
+
+
+def _loads_into_pool(run: Run) -> bool:
+    """device_allocator/cumem.py: weights are created and converted inside a pool of PyTorch's. What a conversion frees
+    is used again by the next one, but it is given back only when the load is over (`_trim`, 0.32.0)."""
+    return any(run.deployment.flags.get(name) for name in ("enable_sleep_mode", "enable_cumem_allocator"))
 
 
 def _on_shared_memory(graphs: Term, device: Device) -> Term:

@@ -170,12 +170,16 @@ def _allocated(rank_input: RankInput, kv: KvPlan, profiled: int) -> list[Step]:
     slacks = _slacks_beside_kv(rank_input)
     resident = profiled + kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
     steps = [_step("kv_alloc", resident, 0, slacks, "", f"{kv.num_blocks} blocks")]
+    failure = _sampler_text(rank_input) if rank_input.resolved.model_runner != "v2" else ""
+    captures_last = rank_input.resolved.model_runner == "v2" and rank_input.resolved.facts.after_start.v2_captures_last
+    if captures_last and rank_input.graphs.largest:
+        steps.append(_working_step("sampler_warmup", rank_input, resident, terms.warm_up, slacks, failure))
     if rank_input.graphs.largest:
         resident += terms.captured.bytes
         slacks = (*slacks, *spread(terms.captured))
         steps.append(_step("cudagraph_capture", resident, 0, slacks))
-    failure = _sampler_text(rank_input) if rank_input.resolved.model_runner != "v2" else ""
-    steps.append(_working_step("sampler_warmup", rank_input, resident, terms.warm_up, slacks, failure))
+    if not captures_last or not rank_input.graphs.largest:
+        steps.append(_working_step("sampler_warmup", rank_input, resident, terms.warm_up, slacks, failure))
     if rank_input.peak == "encoder":  # the same images are profiled and served: a larger peak makes room for itself
         slacks = tuple(slack for slack in slacks if slack.term != terms.activation.name)
     steps.append(_working_step("runtime_request", rank_input, resident, terms.serving, slacks))

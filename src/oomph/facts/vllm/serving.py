@@ -7,6 +7,7 @@ Read from the releases 0.19.0 to 0.32.0; the figures were checked on allocator t
 from typing import Literal
 
 from oomph.facts.changes import Dated, Facts, changes, since
+from oomph.units import cdiv
 
 
 class AfterStart(Facts):
@@ -17,6 +18,24 @@ class AfterStart(Facts):
     v2_profiles_encoder = since("0.27.0")
     # gpu/warmup.py: the V2 runner samples once with every sampling option; "": it does not warm up
     v2_warm_up: Dated[Literal["", "all options"]] = changes("", ("0.19.0", "all options"))
+    # gpu_worker.py compile_or_warm_up_model: until then the V2 runner warms up after graphs are captured, and what that
+    # leaves stays reserved; since then before, and capture begins with an empty cache
+    v2_captures_last = since("0.30.0")
+    # config/vllm.py: --enforce-eager turns the V2 runner's warm-up off
+    v2_eager_is_cold = since("0.31.0")
+
+
+# What the V2 runner's sampler keeps on the GPU for every sequence (gpu/sample/, gpu/structured_outputs.py; the same in
+# 0.26.0 to 0.32.0): int32 ids of allowed words, of biased words with their biases, of stop words, of bad words with
+# their offsets, of words whose log-probabilities are asked for.
+_V2_SAMPLER_LISTS = 4 * (1024 + 2 * 1024 + 128 + 1024 + (128 + 1) + 128)
+
+
+def v2_sampler_state(vocabulary: int, drafts: int) -> int:
+    """Bytes for every sequence: its lists, counts of every word in its answer and a bit for every word of its prompt
+    (penalties.py), and for every token that a step may sample a grammar's bit for every word and an index."""
+    bits = 4 * cdiv(vocabulary, 32)
+    return _V2_SAMPLER_LISTS + 4 * vocabulary + bits + (1 + drafts) * (bits + 4)
 
 
 # Bytes for every logit of a batch, beside the logits themselves in the model's dtype.

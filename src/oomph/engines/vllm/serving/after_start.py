@@ -9,7 +9,7 @@ The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-s
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.graphs.memory import Graphs
+from oomph.engines.vllm.graphs.memory import Graphs, v2_captured
 from oomph.engines.vllm.profile.activation import forward_bytes, forward_tensors, scan_tensors
 from oomph.engines.vllm.profile.batch import Batch
 from oomph.engines.vllm.profile.encoder import Encoder
@@ -29,7 +29,7 @@ _OTHERS_V1, _OTHERS_V2 = 0.6, 0.35
 # What is in use beside the played passes: kernels loaded after profiling, and in the V1 runner a segment that a buffer
 # made while profiling keeps from being given back. Measured: the median of 30 and of 31 start-ups.
 _BESIDE_V1, _BESIDE_V2 = 150 * MIB, 60 * MIB
-_CAPTURE_V1, _V2_FURTHER = 1.25, 1.1  # actual over estimated, in the same start-ups
+_CAPTURE_V1 = 1.25  # actual over estimated, in the same start-ups
 _CAPTURE_OFF = 0.35
 
 
@@ -50,14 +50,13 @@ class Working(Struct, frozen=True):
 
 
 def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
-    """What capture takes in the end. The V2 runner does not empty the cache after it, so that the passes which warm
-    the graphs up stay beside the graphs' own pool (gpu/model_runner.py capture_model)."""
+    """What capture takes in the end."""
     if not graphs.largest:
         return Term("captured", 0, 0, 0, "exact", {}, "no CUDA graphs")
     if estimate.basis == "given" or "first capture" not in estimate.parts:
         n = estimate.bytes
     elif batch.runner == "v2":
-        n = 2 * estimate.parts["first capture"] + round(_V2_FURTHER * estimate.parts.get("further graphs", 0))
+        n = v2_captured(estimate.parts)
     else:
         n = round(_CAPTURE_V1 * estimate.bytes)
     off = (estimate.high - estimate.bytes) / max(1, estimate.bytes)
@@ -76,7 +75,7 @@ def after_start(
 
 def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, played: Kept | None) -> Working:
     """Everything between the KV cache and the first request."""
-    passes = [_warm_sampling(traits.model, batch, rules)]
+    passes = [] if _is_cold(batch, rules, graphs) else [_warm_sampling(traits.model, batch, rules)]
     if _is_tuned(batch, rules, graphs):
         passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
     working = _working("warm_up", passes, batch)
@@ -96,6 +95,11 @@ def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encode
     full = _working("serving", [warmed, prompts, options, images], batch, seen.outputs)
     reserved = _as_played(full.reserved, total, batch) if played else full.reserved
     return Working(ordinary.needed, reserved, full.needed.high)
+
+
+def _is_cold(batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> bool:
+    """Does the server begin without a warm-up of its sampler? --enforce-eager: neither compiled nor captured."""
+    return batch.runner == "v2" and rules.v2_eager_is_cold and not batch.compiled and not graphs.largest
 
 
 def _is_tuned(batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> bool:
@@ -130,6 +134,8 @@ def _played(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graph
         width=nbytes(batch.dtype, 1),
         drafts=batch.drafts,
         warmed_by_forward=_is_tuned(batch, rules, graphs),
+        warmed_by_sampling=not _is_cold(batch, rules, graphs),
+        emptied=v2 and rules.v2_captures_last and graphs.largest > 0,
         v2=v2,
         programs=min(batch.seqs, batch.sm_count),
     )

@@ -36,6 +36,8 @@ class Passes(Struct, frozen=True):
     width: int  # bytes of a logit
     drafts: int
     warmed_by_forward: bool  # kernels are tuned on a whole batch before the first request
+    warmed_by_sampling: bool
+    emptied: bool  # capture follows the warm-up and begins with an empty cache
     v2: bool
     programs: int  # of the top-k and top-p kernel: its buffer has a float32 row for each
 
@@ -62,7 +64,10 @@ def play(passes: Passes) -> Kept:
     if passes.warmed_by_forward:
         sampler.run(*passes.forward)
     warm_rows = min(rows, max(1, passes.tokens // (2 + passes.drafts))) if passes.v2 else rows
-    sampler.sample(warm_rows, min(1, passes.drafts))
+    if passes.warmed_by_sampling:
+        sampler.sample(warm_rows, min(1, passes.drafts))
+    if passes.emptied:
+        sampler.memory.empty_cache()
     warmed = sampler.cached
     sampler.run(*passes.forward, passes.scan)
     for rows in _growing(passes, PROMPT):

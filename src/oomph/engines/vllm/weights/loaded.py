@@ -43,6 +43,7 @@ class WeightsPlan(Struct, frozen=True):
     places: tuple[Place, ...]  # build order, with the bytes allocated once each is built
     after_load_bytes: int  # allocated right after the load and not in its figure: the prefetch pool
     host_bytes: int  # weights kept in host memory
+    pool_bytes: int  # what a pool that cannot give back holds when the load ends (--enable-sleep-mode)
 
 
 def weights_terms(run: Run, rank: Rank) -> WeightsPlan:
@@ -145,6 +146,7 @@ def _weights(of: _Load) -> WeightsPlan:
         places=load.places,
         after_load_bytes=load.pool if setting.offload.group else 0,
         host_bytes=load.offloaded,
+        pool_bytes=load.loaded + load.cached,
     )
 
 

@@ -22,6 +22,7 @@ class Load(Struct, frozen=True):
     offloaded: int = 0  # parameters that went to host memory
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
+    cached: int = 0  # freed on the way and not used again: a pool that cannot give back still has it
     records: tuple[Entry, ...] = ()  # each allocation that took the load higher than it had been, in order
 
     def first_beyond(self, limit: int) -> Point | None:
@@ -73,6 +74,7 @@ def play(network: Network, setting: Setting, drafts: Sequence[Draft] = (), after
         offloaded=player.gone,
         changed=player.is_changed,
         pool=setting.offload.step * sum(player.pool.values()),
+        cached=player.memory.cached,
         records=tuple(player.records),
     )
 
