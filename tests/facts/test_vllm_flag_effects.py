@@ -51,6 +51,9 @@ WITNESSES: dict[str, tuple[str, str, str, str]] = {
     "convert": ("H200", "0.32.0", QWEN, "--runner pooling --convert embed"),
     "cpu_offload_gb": ("RTX 4090", "0.32.0", QWEN, "--cpu-offload-gb 4"),
     "cpu_offload_params": ("RTX 4090", "0.32.0", f"{QWEN} --cpu-offload-gb 4", "--cpu-offload-params mlp"),
+    "enable_cumem_allocator": ("H200", "0.32.0", "openai/gpt-oss-20b", "--enable-cumem-allocator"),
+    "enable_prompt_embeds": ("H200", "0.32.0", QWEN, "--enable-prompt-embeds"),
+    "enable_sleep_mode": ("H200", "0.32.0", "openai/gpt-oss-20b", "--enable-sleep-mode"),
     "cuda_graph_sizes": ("H200", "0.10.2", QWEN, "--cuda-graph-sizes 16"),
     "cudagraph_capture_sizes": ("H200", "0.32.0", QWEN, "--cudagraph-capture-sizes 1 2 4"),
     "data_parallel_size": ("2x H200", "0.32.0", MOE, "-dp 2 --enable-expert-parallel"),
@@ -240,11 +243,11 @@ def test_every_reason_is_a_sentence_part():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--enable-sleep-mode", "--enable-sleep-mode does not change GPU memory"),
+        ("--enable-nccl-comm-suspend", "--enable-nccl-comm-suspend does not change GPU memory"),
         ("--mm-encoder-only", "--mm-encoder-only is not in this plan: only the encoder is loaded"),
         ("--kv-offloading-size 8", "--kv-offloading-size takes host memory"),
         ("--port 8000 --api-key x", ""),
-        ("--no-enable-sleep-mode", ""),
+        ("--no-enable-nccl-comm-suspend", ""),
     ],
 )
 def test_the_plan_says_what_a_flag_does_not_do(words, sentence):

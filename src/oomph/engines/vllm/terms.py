@@ -248,9 +248,10 @@ def _before_load(run: Run, non_torch: int) -> int:
 
 def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     """The model runner's own buffers. V1 keeps the input embeddings of one batch; V2 only for a model that is given
-    images (gpu/mm/encoder_runner.py:58, 0.32.0), and beside them what its sampler knows of every sequence."""
+    images or embeddings (gpu/mm/encoder_runner.py:58, gpu/model_states/default.py:49, 0.32.0), and beside them what its
+    sampler knows of every sequence."""
     model, n = run.model, loaded.after_load_bytes
-    if batch.runner != "v2" or batch.embeds:
+    if batch.runner != "v2" or batch.embeds or run.deployment.flags.get("enable_prompt_embeds"):
         n += batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
     if batch.runner == "v2" and not model.pooling:
         n += batch.seqs * v2_sampler_state(model.vocab_size, batch.drafts)

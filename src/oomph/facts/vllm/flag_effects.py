@@ -57,7 +57,7 @@ NO_MEMORY: Mapping[str, str] = {
         mamba_cache_philox_rounds mamba_ssu_algorithm override_attention_dtype sparse_indexer_topk_backend
         ir_op_priority kda_decode_backend""",
     "sampling and structured output: a few MiB at most, inside the runner's interval": """
-        enable_prompt_embeds guided_decoding_backend guided_decoding_disable_additional_properties
+        guided_decoding_backend guided_decoding_disable_additional_properties
         guided_decoding_disable_any_whitespace guided_decoding_disable_fallback logits_processor_pattern
         logits_processors reasoning_config seed structured_outputs_config watermark_config""",
     "LoRA: what is served from slots that other flags size": "default_mm_loras lora_modules long_lora_scaling_factors",
@@ -72,8 +72,6 @@ NO_MEMORY: Mapping[str, str] = {
 
 NOT_ON_THE_GPU: Mapping[str, str] = {
     "swap_space": "V1 never swaps: it reserves no memory",
-    "enable_sleep_mode": "weights and KV cache go into pools that can be given back; they are as large as before",
-    "enable_cumem_allocator": "weights and KV cache go into pools of their own; they are as large as before",
     "sleep_mode_offload_cudagraph": "it acts while the server sleeps, not while it starts or serves",
     "sleep_preserve_parameter_names": "it acts while the server sleeps, not while it starts or serves",
     "enable_nccl_comm_suspend": "it acts while the server sleeps, not while it starts or serves",

@@ -75,7 +75,8 @@ def after_start(
 
 def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, played: Kept | None) -> Working:
     """Everything between the KV cache and the first request."""
-    passes = [] if _is_cold(batch, rules, graphs) else [_warm_sampling(traits.model, batch, rules)]
+    cold = _is_cold(batch, rules, graphs)
+    passes = [Load("warm-up", 0) if cold else _warm_sampling(traits.model, batch, rules)]
     if _is_tuned(batch, rules, graphs):
         passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
     working = _working("warm_up", passes, batch)
