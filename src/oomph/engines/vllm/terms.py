@@ -251,7 +251,7 @@ def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     images or embeddings (gpu/mm/encoder_runner.py:58, gpu/model_states/default.py:49, 0.32.0), and beside them what its
     sampler knows of every sequence."""
     model, n = run.model, loaded.after_load_bytes
-    if batch.runner != "v2" or batch.embeds or run.deployment.flags.get("enable_prompt_embeds"):
+    if batch.runner != "v2" or batch.embeds or run.settings.flags.prompt_embeds:
         n += batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
     if batch.runner == "v2" and not model.pooling:
         n += batch.seqs * v2_sampler_state(model.vocab_size, batch.drafts)
@@ -266,15 +266,9 @@ def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
     created = weights_terms(run, rank)
     why = "every tensor this rank keeps, as the allocator counts it"
     weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why)
-    peak = max(created.peak_bytes, created.loaded_bytes, created.pool_bytes if _loads_into_pool(run) else 0)
+    peak = max(created.peak_bytes, created.loaded_bytes, created.pool_bytes if run.settings.flags.pools_memory else 0)
     low, high = max(0, peak - (created.loaded_bytes - created.low)), peak + created.high - created.loaded_bytes
     return weights, Term("load_peak", peak, low, high, "formula"), created
-
-
-def _loads_into_pool(run: Run) -> bool:
-    """device_allocator/cumem.py: weights are created and converted inside a pool of PyTorch's. What a conversion frees
-    is used again by the next one, but it is given back only when the load is over (`_trim`, 0.32.0)."""
-    return any(run.deployment.flags.get(name) for name in ("enable_sleep_mode", "enable_cumem_allocator"))
 
 
 def _on_shared_memory(graphs: Term, device: Device) -> Term:

@@ -67,6 +67,10 @@ class PlainFlags(Struct, frozen=True):
     all2all_backend: str = ""
     gdn_prefill_backend: str = ""
     fuses_all_reduce: bool = True
+    # device_allocator/cumem.py: weights are created and converted inside a pool of PyTorch's. What a conversion frees is
+    # used again by the next one, but given back only when the load is over (`_trim`, 0.32.0)
+    pools_memory: bool = False
+    prompt_embeds: bool = False
 
 
 def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozenset[str]) -> PlainFlags:
@@ -81,6 +85,8 @@ def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozense
         str(flags.get("all2all_backend") or ""),
         str(flags.get("gdn_prefill_backend") or ""),
         _mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get("fuse_allreduce_rms") is not False,
+        bool(flags.get("enable_sleep_mode") or flags.get("enable_cumem_allocator")),
+        bool(flags.get("enable_prompt_embeds")),
     )
 
 
