@@ -2,7 +2,7 @@
 
 FOLDER is an unpacked wheel. A call graph by name is walked from the functions that open each stage; what a layer's
 forward reaches is left out, because profiling, capture and requests all run it. Every function that only one stage
-reaches is then placed by doctor/places.py, and the two are compared: how many agree, and which do not.
+reaches is then placed by doctor/reading/places.py, and the two are compared: how many agree, and which do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from oomph.doctor.places import place_stage
+from oomph.doctor.reading.places import place_stage
 
 Calls = dict[str, dict[str, set[str]]]  # function -> file -> what it calls
 

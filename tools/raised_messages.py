@@ -1,8 +1,8 @@
 """Where engines raise their errors, from their sources: raised_messages.py OUT vllm=FOLDER [sglang=FOLDER ...]
 
 FOLDER is an unpacked wheel. Every exception's text is cut at what is filled in; what is left is read as groups of five
-words. A group that only functions of one stage raise (doctor/places.py says which a function belongs to) is written as
-four bytes of its hash under that stage: no sentence of an engine is kept. doctor/raised.py reads the file.
+words. A group that only functions of one stage raise (reading/places.py says which a function belongs to) is written as
+four bytes of its hash under that stage: no sentence of an engine is kept. doctor/reading/raised.py reads the file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from oomph.doctor.places import place_stage
-from oomph.doctor.raised import GROUP, hashed, words
-from oomph.doctor.tracebacks import frame_stage
+from oomph.doctor.reading.places import place_stage
+from oomph.doctor.reading.raised import GROUP, hashed, words
+from oomph.doctor.reading.tracebacks import frame_stage
 
 PER_MESSAGE = 6  # groups of one text that are kept: its beginning says most
 SKIPPED = ("tests", "third_party", "benchmarks", "multimodal_gen")

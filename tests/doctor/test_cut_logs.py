@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oomph.doctor.explain import observe_raw, read_case
-from oomph.doctor.failure import last_ready
-from oomph.doctor.stages import chosen_run, death
+from oomph.doctor.reading.failure import last_ready
+from oomph.doctor.reading.stages import chosen_run, death
 from oomph.logs.reader import read_text
 
 HERE = Path(__file__).parent

@@ -10,15 +10,15 @@ import pytest
 
 from oomph.doctor.beside import read_gpus
 from oomph.doctor.diagnose import _unused
-from oomph.doctor.doubt import find_doubt
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain, observe_raw, read_case
-from oomph.doctor.failure import _ends
 from oomph.doctor.ledger import _at_oom
-from oomph.doctor.meanings import MILESTONES
-from oomph.doctor.milestones import milestone
+from oomph.doctor.posts import LONGEST_POST, MOST_POSTS, read_thread
+from oomph.doctor.reading.doubt import find_doubt
+from oomph.doctor.reading.failure import _ends
+from oomph.doctor.reading.meanings import MILESTONES
+from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
-from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.engines.common.inferred import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text

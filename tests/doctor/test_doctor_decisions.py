@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.doctor.explain import read_case
-from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import _ended_badly, _nothing_left
-from oomph.doctor.guesses import _reading_a_file
+from oomph.doctor.reading.failing_stage import failing_stage
+from oomph.doctor.reading.failure import _ended_badly, _nothing_left
+from oomph.doctor.reading.guesses import _reading_a_file
+from oomph.doctor.reading.tracebacks import traceback
 from oomph.doctor.rules.m01_memory_ran_out import match
-from oomph.doctor.tracebacks import traceback
 from oomph.engines.llamacpp.inferred import _against
 from oomph.engines.llamacpp.stages import loading
 from oomph.ir.observation import Observation

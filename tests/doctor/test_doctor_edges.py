@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 
 from oomph.doctor.case import Case
-from oomph.doctor.failing_stage import (
-    _forward,
-    _least,
-    _no_room_for_tokens,
-    _ran,
-    _validated,
-    while_starting,
-)
-from oomph.doctor.guesses import BUDGET, FULL, SLEEPERS, UNUSED, _budget, _cached, guess
 from oomph.doctor.ledger import Account, _figure
 from oomph.doctor.prior import _at_least, _failing_stage, contradiction
+from oomph.doctor.reading.failing_stage import _forward, _least, _no_room_for_tokens, _ran, _validated, while_starting
+from oomph.doctor.reading.guesses import BUDGET, FULL, SLEEPERS, UNUSED, _budget, _cached, guess
+from oomph.doctor.reading.sizes import weight_bytes
+from oomph.doctor.reading.stages import Death
 from oomph.doctor.rebuild import ROUNDING, gpu_row
-from oomph.doctor.sizes import weight_bytes
-from oomph.doctor.stages import Death
 from oomph.engines.common.inferred import EXTREME, _extreme
 from oomph.engines.llamacpp import inferred as inferred_llamacpp
 from oomph.facts.gpus import rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.explain import read_case
-from oomph.doctor.raised import GROUP, hashed, raised_stage, words
+from oomph.doctor.reading.raised import GROUP, hashed, raised_stage, words
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 

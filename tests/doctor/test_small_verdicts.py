@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oomph.doctor.explain import explain
-from oomph.doctor.failure import _wraps
-from oomph.doctor.guesses import STARTS, starting
+from oomph.doctor.reading.failure import _wraps
+from oomph.doctor.reading.guesses import STARTS, starting
 from oomph.doctor.remedies import can_be_planned
 from oomph.doctor.rule import Remedy
 from oomph.engines.common.inferred import EXTREME

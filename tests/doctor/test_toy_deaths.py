@@ -21,15 +21,15 @@ import pytest
 from toy_cases import NUMBERS, SIZES, explained
 
 from oomph.doctor.case import build
-from oomph.doctor.doubt import find_doubt
-from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import find_failure
-from oomph.doctor.guesses import guess, said
 from oomph.doctor.ledger import account
-from oomph.doctor.milestones import milestone
+from oomph.doctor.reading.doubt import find_doubt
+from oomph.doctor.reading.failing_stage import failing_stage
+from oomph.doctor.reading.failure import find_failure
+from oomph.doctor.reading.guesses import guess, said
+from oomph.doctor.reading.milestones import milestone
+from oomph.doctor.reading.stages import chosen_run, death
+from oomph.doctor.reading.tracebacks import behind, traceback
 from oomph.doctor.serving import summary
-from oomph.doctor.stages import chosen_run, death
-from oomph.doctor.tracebacks import behind, traceback
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 

@@ -15,8 +15,8 @@ from typing import Any
 from oomph.doctor.case import Case
 from oomph.doctor.diagnose import explain_case
 from oomph.doctor.ledger import Account, Entry
+from oomph.doctor.reading.stages import Death
 from oomph.doctor.rule import Rule
-from oomph.doctor.stages import Death
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import STAGES
 from oomph.logs.deployment import Rebuilt

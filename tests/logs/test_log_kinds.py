@@ -26,7 +26,7 @@ def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def observing() -> Iterator[Path]:
-    for folder in ("logs", "doctor", "engines", "facts", "learn", "launch", "web"):
+    for folder in ("logs", "doctor", "engines", "facts", "machine", "web"):
         for path in (SOURCE / folder).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             if "import Observation" in text or "doctor.case import" in text or path.parent.name == "logs":

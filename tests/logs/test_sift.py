@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oomph.doctor.explain import explain, observe_raw
-from oomph.doctor.meanings import FAILURES, TROUBLES
+from oomph.doctor.reading.meanings import FAILURES, TROUBLES
 from oomph.logs import sift
 from oomph.logs.reader import read_text
 from oomph.logs.sift import Sift, loud_lines

@@ -10,8 +10,8 @@ from oomph.cli.options import BesideCommand, html_option, write_html
 from oomph.errors import InputError
 
 if TYPE_CHECKING:
+    from oomph.doctor.posts import Thread
     from oomph.doctor.thread import ThreadExplanation
-    from oomph.doctor.thread_posts import Thread
 
 _LARGEST_THREAD = 16 << 20
 
@@ -85,7 +85,7 @@ def _thread(logs: tuple[str, ...]) -> "Thread | None":
     names = [name for name in logs if name != "-" and os.path.isfile(name) and os.path.getsize(name) < _LARGEST_THREAD]
     if not names or len(names) < len(logs):
         return None
-    from oomph.doctor.thread_posts import read_thread
+    from oomph.doctor.posts import read_thread
 
     texts = []
     for name in names:

@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, number
-from oomph.doctor.prose import LOOKED_AT, is_prose
-from oomph.doctor.retold import with_retold
-from oomph.doctor.stages import Death, chosen_run, death
-from oomph.doctor.towers import in_tower
+from oomph.doctor.reading.prose import LOOKED_AT, is_prose
+from oomph.doctor.reading.retold import with_retold
+from oomph.doctor.reading.stages import Death, chosen_run, death
+from oomph.doctor.reading.towers import in_tower
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows

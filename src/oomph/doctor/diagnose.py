@@ -6,9 +6,9 @@ import msgspec
 
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
-from oomph.doctor.failure import UNSAID
-from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rank import Ranked, candidates, undecided
+from oomph.doctor.reading.failure import UNSAID
+from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rebuild import gpu_row
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary

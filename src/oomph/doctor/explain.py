@@ -10,8 +10,8 @@ from oomph.doctor.beside import read_command, read_gpus
 from oomph.doctor.case import Case, build
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
-from oomph.doctor.meanings import FAILURES, TROUBLES
-from oomph.doctor.sizes import with_size
+from oomph.doctor.reading.meanings import FAILURES, TROUBLES
+from oomph.doctor.reading.sizes import with_size
 from oomph.engines.registry import all_engines
 from oomph.errors import InputError
 from oomph.facts.loglines import SETTINGS

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.doctor.meanings import ORDER
-from oomph.doctor.stages import Death
+from oomph.doctor.reading.meanings import ORDER
+from oomph.doctor.reading.stages import Death
 from oomph.ir.observation import Observation
 
 # where each term of the budget may stand, the best source first

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from oomph.doctor.case import Case
-from oomph.doctor.failure import UNSAID
 from oomph.doctor.ledger import account
-from oomph.doctor.meanings import ORDER, TROUBLES
+from oomph.doctor.reading.failure import UNSAID
+from oomph.doctor.reading.meanings import ORDER, TROUBLES
 from oomph.engines.common.inferred import WORDS
 from oomph.ir import StageName
 from oomph.units import GIB

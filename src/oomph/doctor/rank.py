@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from oomph.doctor.case import Case
-from oomph.doctor.failure import UNSAID
-from oomph.doctor.meanings import TROUBLES
+from oomph.doctor.reading.failure import UNSAID
+from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules import rules
 

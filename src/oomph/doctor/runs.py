@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from oomph.doctor.explain import Observed, explain_read, observe_raw, read_raw
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.failure import find_failure, last_ready
+from oomph.doctor.reading.failure import find_failure, last_ready
 from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device

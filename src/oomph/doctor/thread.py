@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.thread_posts import Post, Thread
+from oomph.doctor.posts import Post, Thread
 from oomph.errors import OomphError
 from oomph.ir.printed import Printed
 from oomph.logs.clean import lines as clean_lines

@@ -10,8 +10,8 @@ from oomph.doctor.case import Case
 from oomph.doctor.diagnose import command_of, explain_case
 from oomph.doctor.enrich import names, with_model, with_plan
 from oomph.doctor.explanation import Explanation, noted
-from oomph.doctor.meanings import ORDER, TROUBLES
 from oomph.doctor.prior import contradiction, with_prior
+from oomph.doctor.reading.meanings import ORDER, TROUBLES
 from oomph.doctor.remedies import Run, judge_remedies
 from oomph.doctor.rule import Remedy
 from oomph.engines.common.inferred import by_plan

@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - a row is a line
 """What the title of a report says: that it failed, and what it names as the error, in the loose words of people: "crash with illegal memory access".
 
-A title is evidence only where no line below it says what ended the run (doctor/failure.py): each row fills the group
-`title`, by which it is known. What each kind means is in doctor/not_memory.py.
+A title is evidence only where no line below it says what ended the run (doctor/reading/failure.py): each row fills the
+group `title`, by which it is known. What each kind means is in doctor/reading/not_memory.py.
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a row is a line
 """Lines that end a run and are not about GPU memory: the words of Python, PyTorch, CUDA, NCCL, Ray, the hub and the
-operating system, the same for every engine. What each means and the way out of it is in doctor/not_memory.py.
+operating system, the same for every engine. What each means and the way out of it is in doctor/reading/not_memory.py.
 
 A kind begins with `x_`. Each row needs words that a run prints when it dies of it: a warning that a package is missing
-or a request that was refused stands in healthy logs too, and doctor/stages.py lets a server that was up afterwards
+or a request that was refused stands in healthy logs too, and doctor/reading/stages.py lets a server that was up afterwards
 overrule all of them.
 """
 

@@ -4,7 +4,7 @@ import re
 import textwrap
 
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.meanings import UNFINISHED
+from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
 from oomph.ir import timeline

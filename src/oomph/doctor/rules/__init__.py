@@ -1,6 +1,6 @@
 """All rules, by file name: those that several engines share are files here, an engine's own are in engines/NAME/rules.
 
-A new diagnosis is a new file, or a row of doctor/not_memory.py, and nothing else.
+A new diagnosis is a new file, or a row of doctor/reading/not_memory.py, and nothing else.
 """
 
 import pkgutil

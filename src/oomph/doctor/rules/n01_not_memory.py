@@ -15,9 +15,9 @@ What does not: any memory flag.
 Evidence: the message itself.
 """
 
-from oomph.doctor.failure import OF_ANYTHING
-from oomph.doctor.meanings import WEAK
-from oomph.doctor.worded import load_words, own_words, quoted_words
+from oomph.doctor.reading.failure import OF_ANYTHING
+from oomph.doctor.reading.meanings import WEAK
+from oomph.doctor.reading.worded import load_words, own_words, quoted_words
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
 
 

@@ -1,10 +1,10 @@
-"""N02 to N28: failures that are not about GPU memory. Each is a row of doctor/not_memory.py; its page is made of it."""
+"""N02 to N28: failures that are not about GPU memory. Each is a row of reading/not_memory.py; its page is made of it."""
 
 import re
 from collections.abc import Callable
 
-from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
-from oomph.doctor.tracebacks import joins_ranks
+from oomph.doctor.reading.not_memory import GGUF, PYTHON, ROWS, Trouble
+from oomph.doctor.reading.tracebacks import joins_ranks
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.engines.registry import DEFAULT
 from oomph.ir import STAGES

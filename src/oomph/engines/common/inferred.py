@@ -5,7 +5,7 @@ the log or of the command says so; a plan of the same deployment (doctor/verify.
 """
 
 from oomph.doctor.case import Case
-from oomph.doctor.meanings import ORDER, READY
+from oomph.doctor.reading.meanings import ORDER, READY
 from oomph.ir import StageName
 from oomph.units import GIB, gib
 

@@ -8,7 +8,7 @@ phase.
 import re
 from collections.abc import Sequence
 
-from oomph.doctor.meanings import READY
+from oomph.doctor.reading.meanings import READY
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
 from oomph.ir.observation import Observation

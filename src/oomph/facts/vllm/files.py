@@ -2,7 +2,7 @@
 
 The names are those of the wheels, listed in four of them between 0.8.5 and 0.32.0. A file that prints in several stages
 (gpu_model_runner.py, core.py) has no row; the weaker word is that of the stage which has begun, as for the milestones
-of doctor/meanings.py.
+of doctor/reading/meanings.py.
 """
 
 from typing import Final

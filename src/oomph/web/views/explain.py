@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.meanings import UNFINISHED
+from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.doctor.runs import Run
 from oomph.engines.registry import engine_named

@@ -18,7 +18,7 @@ Evidence: llama.cpp ggml-cuda.cu alloc_buffer; issue 20431.
 
 import re
 
-from oomph.doctor.meanings import TROUBLES
+from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
 from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind

@@ -17,7 +17,7 @@ Evidence: ollama issues 9181, 8447, 11090.
 
 import re
 
-from oomph.doctor.meanings import TROUBLES
+from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
 from oomph.engines.llamacpp.context import shorter
 from oomph.units import gib

@@ -19,7 +19,7 @@ Evidence: kv_cache_utils.py:715 (0.21.0).
 
 from msgspec.structs import replace
 
-from oomph.doctor.failure import UNSAID
+from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
 from oomph.engines.vllm.serving.safe_utilization import UNPLANNED
 from oomph.units import GIB, gib

@@ -14,7 +14,7 @@ What does not: treating it as the cause.
 Evidence: v1/engine/utils.py:1432 (0.32.0).
 """
 
-from oomph.doctor.milestones import milestone
+from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
 from oomph.ir.log_kinds import LogKind
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from oomph.doctor.failure import UNSAID, find_failure
-from oomph.doctor.meanings import FAILURES, TROUBLES
-from oomph.doctor.prose import LOOKED_AT, is_prose
-from oomph.doctor.told import claims
+from oomph.doctor.reading.failure import UNSAID, find_failure
+from oomph.doctor.reading.meanings import FAILURES, TROUBLES
+from oomph.doctor.reading.prose import LOOKED_AT, is_prose
+from oomph.doctor.reading.told import claims
 from oomph.facts.loglines import LogRow, compiled
 from oomph.facts.titles import LOOSE
 from oomph.ir.observation import Observation

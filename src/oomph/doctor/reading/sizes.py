@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from oomph.doctor.case import Case
-from oomph.doctor.meanings import TROUBLES, WEAK
+from oomph.doctor.reading.meanings import TROUBLES, WEAK
 from oomph.doctor.rebuild import gpu_row
 from oomph.text.late import late_pattern
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from oomph.doctor.failing_stage import STARTING, did_not_start, while_starting
-from oomph.doctor.failure import UNSAID
-from oomph.doctor.meanings import TROUBLES, WEAK
-from oomph.doctor.places import compiles, place_stage
-from oomph.doctor.prose import activity, loads
-from oomph.doctor.raised import raised_stage
-from oomph.doctor.tracebacks import frame_stage
+from oomph.doctor.reading.failing_stage import STARTING, did_not_start, while_starting
+from oomph.doctor.reading.failure import UNSAID
+from oomph.doctor.reading.meanings import TROUBLES, WEAK
+from oomph.doctor.reading.places import compiles, place_stage
+from oomph.doctor.reading.prose import activity, loads
+from oomph.doctor.reading.raised import raised_stage
+from oomph.doctor.reading.tracebacks import frame_stage
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line

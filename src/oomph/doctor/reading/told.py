@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a row is a line
 """A failure that is only told: "However I am running into OutOfMemoryError", "every rank went OOM and the engine died".
 
-Asked last, where no line of a log and no title is a failure (doctor/stages.py). People break their lines anywhere, so
+Asked last, where no line of a log and no title is a failure (stages.py). People break their lines anywhere, so
 that whole paragraphs are read; a sentence that takes it back ("no longer", "fixed") is none, and neither is a question.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from oomph.doctor.prose import is_prose
+from oomph.doctor.reading.prose import is_prose
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
 from oomph.text.late import late_pattern

@@ -146,7 +146,7 @@ ORDER: Final[tuple[StageName, ...]] = (
 NOT_FATAL: Final = frozenset(
     {"ValidationError", "KeyboardInterrupt", "BadRequestError", "CancelledError", "HTTPException"}
 )
-# The same for failures that are not about GPU memory (facts/troubles.py, doctor/not_memory.py): "other" is a start that
+# The same for failures that are not about GPU memory (facts/troubles.py, not_memory.py): "other" is a start that
 # ended before anything of the model was on a GPU. A server that was up afterwards overrules all of them.
 TROUBLES: Final[dict[LogKind, StageName | None]] = {
     "x_port": "other", "x_gated": "other", "x_no_model": "other", "x_network": "other", "x_driver": "other",

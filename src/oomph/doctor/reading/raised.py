@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from oomph.doctor.meanings import ORDER
+from oomph.doctor.reading.meanings import ORDER
 from oomph.ir import StageName
 
 GROUP = 5  # words
@@ -32,7 +32,7 @@ def hashed(group: Sequence[str]) -> int:
 
 @cache
 def _stages() -> dict[int, StageName]:
-    packed = json.loads(files("oomph.doctor").joinpath("raised.json").read_text(encoding="utf-8"))
+    packed = json.loads(files("oomph.doctor.reading").joinpath("raised.json").read_text(encoding="utf-8"))
     stages: dict[int, StageName] = {}
     for name, text in packed.items():
         stage = next(stage for stage in ORDER if stage == name)

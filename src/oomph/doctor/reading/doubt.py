@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from oomph.doctor.failure import STOPPED, is_harmless, is_heading, last_ready
-from oomph.doctor.meanings import FAILURES, NOT_FATAL, SIGNS
+from oomph.doctor.reading.failure import STOPPED, is_harmless, is_heading, last_ready
+from oomph.doctor.reading.meanings import FAILURES, NOT_FATAL, SIGNS
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.text.late import late_pattern

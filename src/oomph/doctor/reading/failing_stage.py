@@ -3,8 +3,8 @@ left of it."""
 
 from collections.abc import Sequence
 
-from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import (
+from oomph.doctor.reading.guesses import STARTS, guess, said, starting
+from oomph.doctor.reading.meanings import (
     COMPONENTS,
     FAILURES,
     MILESTONES,
@@ -15,10 +15,10 @@ from oomph.doctor.meanings import (
     WEAK,
     stage_of,
 )
-from oomph.doctor.milestones import milestone
-from oomph.doctor.places import compiles, place_stage
-from oomph.doctor.towers import in_tower
-from oomph.doctor.tracebacks import frame_stage, joins_ranks
+from oomph.doctor.reading.milestones import milestone
+from oomph.doctor.reading.places import compiles, place_stage
+from oomph.doctor.reading.towers import in_tower
+from oomph.doctor.reading.tracebacks import frame_stage, joins_ranks
 from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES

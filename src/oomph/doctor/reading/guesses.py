@@ -7,7 +7,7 @@ the log has none; the figures of PyTorch's message are the last resort.
 import re
 from collections.abc import Sequence
 
-from oomph.doctor.tracebacks import frame_stage
+from oomph.doctor.reading.tracebacks import frame_stage
 from oomph.engines.registry import all_engines, name_of
 from oomph.engines.vllm.release import positions
 from oomph.facts.loglines import compiled

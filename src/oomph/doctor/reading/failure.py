@@ -7,8 +7,8 @@ printed that was up afterwards is no failure.
 from collections.abc import Sequence
 from typing import Final
 
-from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, TROUBLES, WEAK
-from oomph.doctor.worded import own_words
+from oomph.doctor.reading.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, TROUBLES, WEAK
+from oomph.doctor.reading.worded import own_words
 from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.doctor.doubt import find_doubt, unworded_doubt
-from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
-from oomph.doctor.guesses import guess
-from oomph.doctor.last_signs import code_names, weakest_sign
-from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
-from oomph.doctor.milestones import milestone
-from oomph.doctor.places import place_stage
-from oomph.doctor.prose import activity
-from oomph.doctor.told import find_told
-from oomph.doctor.tracebacks import behind, frame_stage, traceback
+from oomph.doctor.reading.doubt import find_doubt, unworded_doubt
+from oomph.doctor.reading.failing_stage import failing_stage
+from oomph.doctor.reading.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
+from oomph.doctor.reading.guesses import guess
+from oomph.doctor.reading.last_signs import code_names, weakest_sign
+from oomph.doctor.reading.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
+from oomph.doctor.reading.milestones import milestone
+from oomph.doctor.reading.places import place_stage
+from oomph.doctor.reading.prose import activity
+from oomph.doctor.reading.told import find_told
+from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
 from oomph.engines.llamacpp import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir import StageName
