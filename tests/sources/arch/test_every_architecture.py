@@ -44,6 +44,7 @@ _TEXT: dict[str, Any] = {
     "global_head_dim": 32, "sliding_window_size": 64, "swa_num_attention_heads": 4, "swa_head_dim": 32,
     "decoder_layers": 4, "decoder_attention_heads": 4, "decoder_ffn_dim": 256, "encoder_layers": 4,
     "encoder_attention_heads": 4, "encoder_ffn_dim": 256, "num_mel_bins": 32, "max_source_positions": 64,
+    "classify_num": 8, "mm_hidden_size": 128, "visual_vocab_size": 64, "num_positions": 17, "moe_layer_freq": 1,
 }  # fmt: skip
 _TOWER: dict[str, Any] = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "num_heads": 4,
@@ -52,6 +53,7 @@ _TOWER: dict[str, Any] = {
     "encoder_attention_heads": 4, "encoder_ffn_dim": 256, "num_mel_bins": 32, "max_source_positions": 64,
     "output_dim": 64, "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64,
     "pixel_shuffle_ratio": 0.5, "num_position_embeddings": 64, "input_dim": 64, "model_type": "siglip_vision_model",
+    "num_positions": 17, "encoder_hidden_size": 128, "output_hidden_size": 128, "merge_size": 2, "pos_emb_size": 16,
 }  # fmt: skip
 _LAYERS = {  # the families that need it say which kinds of layers their own config names
     "plain": {}, "windows": {"layer_types": ["sliding_attention", "full_attention"] * 2},
@@ -64,7 +66,14 @@ _LAYERS = {  # the families that need it say which kinds of layers their own con
 def _config(architecture: str, language: str, layers: dict[str, Any], nested: bool) -> dict[str, Any]:
     text = {**_TEXT, "model_type": language, **layers}
     whole = {**text, "architectures": [architecture], "torch_dtype": "bfloat16", "version": "2.6"}
-    for part in ("vision_config", "audio_config", "encoder_config"):
+    for part in (
+        "vision_config",
+        "audio_config",
+        "encoder_config",
+        "vit_config",
+        "audio_encoder_config",
+        "projector_config",
+    ):
         whole[part] = dict(_TOWER)
     return {**whole, "text_config": text} if nested else whole
 

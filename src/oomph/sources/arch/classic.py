@@ -124,10 +124,11 @@ _CHATGLM = Style(
 )
 
 
-def build(builder: Builder) -> Skeleton:
+def build(builder: Builder, architecture: str = "") -> Skeleton:
+    """`architecture`: the language model's own, inside a larger model."""
     if not builder.text.dtype(builder.config.dtype()):
         builder.dtype = "F32"  # these configs are older than torch_dtype
-    return _BUILDERS[builder.architecture](builder)
+    return _BUILDERS[architecture or builder.architecture](builder)
 
 
 def _neox(builder: Builder) -> Skeleton:

@@ -161,13 +161,13 @@ def build_ocr(builder: Builder) -> Skeleton:
         builder,
         "model",
         "lm_head",
-        towers=(_sam(builder), _clip(builder), _projector(builder)),
+        towers=(sam(builder), _clip(builder), _projector(builder)),
         modalities=(Modality("image", _TOKENS),),
     )
 
 
-def _sam(builder: Builder) -> Tower:
-    """Plain modules of torch: whole on every rank."""
+def sam(builder: Builder, last: int = 1024) -> Tower:
+    """Plain modules of torch: whole on every rank; `last`: channels of the last convolution."""
     site, wide = builder.site("model.sam_model"), _SAM
 
     def layer(rows: int) -> list[Module]:
@@ -192,7 +192,7 @@ def _sam(builder: Builder) -> Tower:
         site.tensor("neck.2.weight", 256, 256, 3, 3),
         *layer_norm(site, "neck.3", 256),
         site.tensor("net_2.weight", 512, 256, 3, 3),
-        site.tensor("net_3.weight", 1024, 512, 3, 3),
+        site.tensor("net_3.weight", last, 512, 3, 3),
     ]
     return site.tower(
         "sam_model",

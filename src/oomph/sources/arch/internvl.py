@@ -5,12 +5,21 @@ vLLM: models/internvl.py, intern_vit.py.
 Behind it: InternVL as Transformers writes it.
 """
 
+from msgspec.structs import replace
+
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import tied_outside
-from oomph.sources.arch.siglip import layer_norm
+from oomph.sources.arch.llava import up_to
+from oomph.sources.arch.pooling import both_ways, float32_head
+from oomph.sources.arch.qwen_vision import grouped_qkv
+from oomph.sources.arch.siglip import layer_norm, siglip
 from oomph.sources.arch.text import text_model
 from oomph.sources.config import Config
+
+_WHOLE_SIGLIPS = ("LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification")
+_SIGLIPS = ("Eagle2_5_VLForConditionalGeneration", *_WHOLE_SIGLIPS)
+_DUMMY_HEADS = 7  # nvlm_d.py:192 (0.32.0): so that 25 heads can be divided
 
 
 def build(builder: Builder) -> Skeleton:
@@ -33,8 +42,38 @@ def build(builder: Builder) -> Skeleton:
     return Skeleton(
         layers,
         root,
-        towers=(_vision(builder, vision), _projector(builder, vision, ratio)),
+        towers=(_encoder(builder, vision), _projector(builder, vision, ratio)),
         modalities=(Modality("image", tile * most), Modality("video", tile * most)),
+    )
+
+
+def _encoder(builder: Builder, vision: Config) -> Tower:
+    """internvl.py _init_vision_model: only the layers up to select_layer; Eagle 2.5 and Nemotron's have SigLIP."""
+    if builder.architecture in _SIGLIPS:
+        vision.fill(vision_use_head=False)
+        tower = siglip(builder, "vision_model.vision_model", vision)
+    else:
+        tower = _vision(builder, vision)
+    chosen = builder.config.integer("select_layer", low=-tower.layers)
+    wanted = chosen + 1 + (tower.layers if chosen < 0 else 0)
+    return up_to(tower, wanted, 1) if wanted < tower.layers and builder.architecture not in _WHOLE_SIGLIPS else tower
+
+
+def build_scored(builder: Builder) -> Skeleton:
+    """Nemotron's vision embedders and rerankers: attention looks both ways; a reranker ends in one linear layer
+    (nemotron_vl.py, 0.32.0)."""
+    model, config = build(builder), builder.config
+    means = builder.site("input_norm")
+    norms = [Param(name, (3,), "F32", "multimodal", stored=False, created_dtype="F32") for name in ("weight", "bias")]
+    score = "Classification" in builder.architecture
+    rows = builder.text.integer("num_labels", default=config.integer("num_labels", default=2))
+    head = float32_head(builder, "score", rows, builder.text.integer("hidden_size"), bias=False) if score else []
+    return replace(
+        model,
+        layers=both_ways(model.layers),
+        root=builder.block([*model.root.modules, *head]),
+        towers=(*model.towers, means.tower("input_norm", "vision", [(1, norms)])),
+        pooling=True,
     )
 
 
@@ -61,10 +100,12 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     first = patch_embeddings(builder, hidden, patch, positions)
     at = "encoder.layers.0"
     norms = 1 if vision.text("norm_type") == "rms_norm" else 2
+    every = heads + (_DUMMY_HEADS if builder.architecture == "NVLM_D" else 0)
+    wide = hidden // heads * every
     layer: list[Module] = [
-        site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=vision.flag("qkv_bias")),
+        grouped_qkv(site, f"{at}.attn.qkv", hidden, every, every, hidden // heads, bias=vision.flag("qkv_bias")),
         *(site.tensor(f"{at}.attn.{n}_norm.weight", hidden) for n in ("qk" if vision.flag("qk_normalization") else "")),
-        site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
+        site.row(f"{at}.attn.proj", hidden, wide, "multimodal", bias=True),
         site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
         site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
         *layer_norm(site, f"{at}.norm1", hidden)[:norms],
@@ -73,18 +114,21 @@ def _vision(builder: Builder, vision: Config) -> Tower:
         site.tensor(f"{at}.ls2", hidden),
     ]
     return site.tower(
-        "vision_model", "vision", [(1, first), (count, layer)], count, hidden, inner, heads, alone="attention"
+        "vision_model", "vision", [(1, first), (count, layer)], count, hidden, inner, every, alone="attention"
     )
 
 
 def _projector(builder: Builder, vision: Config, ratio: float) -> Tower:
     wide = vision.integer("hidden_size") * int(1 / ratio) ** 2 if ratio > 0 else vision.integer("hidden_size")
     hidden = builder.text.integer("hidden_size")
-    site = builder.site("mlp1")
+    site, nvlm = builder.site("mlp1"), builder.architecture == "NVLM_D"
+    middle = builder.text.integer("intermediate_size") if nvlm else hidden
+    if builder.architecture == "Llama_Nemotron_Nano_VL":
+        middle = builder.config.integer("projector_hidden_size")
     modules: list[Module] = [
         *layer_norm(site, "0", wide),
-        site.replicated("1", hidden, wide, "multimodal", bias=True, quantised=False),
-        site.replicated("3", hidden, hidden, "multimodal", bias=True, quantised=False),
+        site.replicated("1", middle, wide, "multimodal", bias=not nvlm, quantised=False),
+        site.replicated("3", hidden, middle, "multimodal", bias=not nvlm, quantised=False),
     ]
     return site.tower("mlp1", "vision", [(1, modules)])
 

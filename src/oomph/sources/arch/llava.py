@@ -18,12 +18,14 @@ from oomph.sources.arch.text import text_model
 from oomph.sources.config import Config
 
 # nn.Linear: whole on every rank
-_PLAIN_PROJECTORS = ("LlavaNextVideoForConditionalGeneration", "LlavaOnevisionForConditionalGeneration")
+_NORMED_PROJECTORS = ("BeeForConditionalGeneration", "RForConditionalGeneration")  # bee.py, rvl.py
+_ONEVISION = ("LlavaOnevisionForConditionalGeneration", *_NORMED_PROJECTORS)
+_PLAIN_PROJECTORS = ("LlavaNextVideoForConditionalGeneration", *_ONEVISION)
 
 
 def build(builder: Builder) -> Skeleton:
     vision = builder.config.sub("vision_config")
-    onevision = builder.architecture == "LlavaOnevisionForConditionalGeneration"
+    onevision = builder.architecture in _ONEVISION
     prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     tower, tokens = _tower(builder, f"{outer}vision_tower", vision, -1 if onevision else -2)
     layers, root = text_model(builder, prefix, head)
@@ -135,9 +137,12 @@ def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
     site = builder.site(prefix)
     plain = builder.architecture in _PLAIN_PROJECTORS
     first, second = (site.replicated, site.replicated) if plain else (site.column, site.row)
-    modules = [
-        first("linear_1", hidden, vision, "multimodal", bias=bias, quantised=not plain),
-        second("linear_2", hidden, hidden, "multimodal", bias=bias, quantised=not plain),
+    normed = builder.architecture in _NORMED_PROJECTORS
+    inner = 4 * hidden if builder.architecture == "BeeForConditionalGeneration" else hidden
+    modules: list[Module] = [
+        *(layer_norm(site, "pre_norm", vision) if normed else []),
+        first("linear_1", inner, vision, "multimodal", bias=bias, quantised=not plain),
+        second("linear_2", hidden, inner, "multimodal", bias=bias, quantised=not plain),
     ]
     return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
 

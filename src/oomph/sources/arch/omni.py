@@ -109,11 +109,19 @@ def build_asr(builder: Builder) -> Skeleton:
     outer = "thinker." if builder.config.has("thinker_config") else "model."
     head = f"{outer}lm_head"
     root = decoder_root(builder, QWEN3, f"{outer}model", head, tied=builder.text.flag("tie_word_embeddings"))
+    aligns = builder.architecture == "Qwen3ASRForcedAlignerForTokenClassification"
+    if aligns:  # qwen3_asr_forced_aligner.py: a label per token in the head's place
+        shape = (thinker_of(builder).integer("classify_num"), builder.text.integer("hidden_size"))
+        body = [module for module in root.modules if module.role != "lm_head"]
+        root = builder.block([*body, Param(f"{outer}lm_head.weight", shape, builder.dtype, "lm_head")])
+    elif not builder.config.has("thinker_config"):
+        root = tied_outside(builder, root, head)
     return Skeleton(
         decoder_layers(builder, QWEN3, f"{outer}model"),
-        tied_outside(builder, root, head),
+        root,
         towers=(audio_encoder(builder, f"{outer}audio_tower", audio_config(builder)),),
         modalities=(Modality("audio", AUDIO_TOKENS),),
+        pooling=aligns,
     )
 
 

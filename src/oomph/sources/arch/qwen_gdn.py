@@ -12,7 +12,7 @@ from oomph.ir import Attention, Block, Layer, Linear, Modality, Module, Param, P
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.moe import qwen_moe_block
-from oomph.sources.arch.qwen_vision import qwen3_vision
+from oomph.sources.arch.qwen_vision import qwen3_vision, retrieval_head
 from oomph.sources.config import Config
 
 _DEFAULTS = {
@@ -53,7 +53,7 @@ class _Net:
         rope = rope_of(text, self.head_dim, bounded=True)
         self.attention = Attention("full", self.heads, self.kv, self.head_dim, self.head_dim, rope=rope)
         # checkpoints of the multimodal models that are not quantised have all experts in one tensor
-        whole = builder.quant is None and builder.architecture.endswith("ForConditionalGeneration")
+        whole = builder.quant is None and builder.architecture.endswith(("ForConditionalGeneration", "ColQwen3_5"))
         self.layout: Literal["each", "stacked"] = "stacked" if whole else "each"
 
 
@@ -61,11 +61,18 @@ def build(builder: Builder) -> Skeleton:
     towers: tuple[Tower, ...] = ()
     modalities: tuple[Modality, ...] = ()
     prefix = "model"
-    if builder.architecture.endswith("ForConditionalGeneration"):
+    if builder.architecture.endswith(("ForConditionalGeneration", "ColQwen3_5")):
         prefix = "model.language_model"
         tower, modalities = qwen3_vision(builder, "model.visual", builder.config.sub("vision_config"))
         towers = (tower,)
     return replace(language_model(builder, prefix), towers=towers, modalities=modalities)
+
+
+def build_scored(builder: Builder) -> Skeleton:
+    """ColQwen 3.5: the same model as a retriever (colqwen3_5.py)."""
+    model = build(builder)
+    root = builder.block([*model.root.modules, *retrieval_head(builder, builder.text)])
+    return replace(model, root=root, pooling=True)
 
 
 def language_model(builder: Builder, prefix: str) -> Skeleton:

@@ -8,6 +8,7 @@ Behind them: the models that have them before a Qwen decoder.
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.ir import Linear, Modality, Module, Param, Part, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
@@ -135,7 +136,10 @@ def _attention(site: Site, dim: int, vision: Config | None) -> list[Module]:
     name = "blocks.0.attn.qkv"
     if vision is not None and vision.has("num_key_value_heads"):  # exaone4_5.py:98 (0.32.0)
         heads, kv = vision.integer("num_heads"), vision.integer("num_key_value_heads")
-        return [_grouped(site, name, dim, heads, kv), site.row("blocks.0.attn.proj", dim, dim, "multimodal", bias=True)]
+        return [
+            grouped_qkv(site, name, dim, heads, kv, dim // heads),
+            site.row("blocks.0.attn.proj", dim, dim, "multimodal", bias=True),
+        ]
     return [
         site.column(name, 3 * dim, dim, "multimodal", bias=True)
         if vision is None
@@ -144,13 +148,13 @@ def _attention(site: Site, dim: int, vision: Config | None) -> list[Module]:
     ]
 
 
-def _grouped(site: Site, name: str, dim: int, heads: int, kv: int) -> Linear:
-    width = dim // heads
+def grouped_qkv(site: Site, name: str, dim: int, heads: int, kv: int, width: int, *, bias: bool = True) -> Linear:
+    """One tensor in the checkpoint that engines build as q, k and v of these heads."""
     sizes = zip("qkv", (heads, kv, kv), strict=True)
     parts = (Part(f"{name}.{part}", count * width, count, stored=False) for part, count in sizes)
     whole = Part(name, (heads + 2 * kv) * width, created=False)
     scheme = site.b.scheme([f"{site.prefix}.{name}"], encoder=True)
-    return Linear(name, (whole, *parts), dim, "column", "multimodal", site.b.dtype, True, scheme)
+    return Linear(name, (whole, *parts), dim, "column", "multimodal", site.b.dtype, bias, scheme)
 
 
 def _merger_2(site: Site, vision: Config, dim: int, out: int) -> list[Module]:
@@ -200,16 +204,28 @@ def _tower(
 # vLLM: models/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, qwen3_vl_moe.py.
 
 _TOWERS = {
+    "ColQwen3": qwen3_vision,
+    "Cosmos3ForConditionalGeneration": qwen3_vision,
+    "InternS1ProForConditionalGeneration": qwen3_vision,
+    "JinaVLForRanking": qwen2_vision,
+    "OpsColQwen3Model": qwen3_vision,
     "Qwen2VLForConditionalGeneration": qwen2_vision,
     "Qwen2_5_VLForConditionalGeneration": qwen2_5_vision,
     "Qwen3VLForConditionalGeneration": qwen3_vision,
     "Qwen3VLMoeForConditionalGeneration": qwen3_vision,
+    "Qwen3VLNemotronEmbedModel": qwen3_vision,
 }
 _STYLES: dict[str, Style] = {
+    "ColQwen3": QWEN3,
+    "Cosmos3ForConditionalGeneration": QWEN3,
+    "InternS1ProForConditionalGeneration": QWEN3_MOE,
+    "JinaVLForRanking": QWEN2,
+    "OpsColQwen3Model": QWEN3,
     "Qwen2VLForConditionalGeneration": QWEN2,
     "Qwen2_5_VLForConditionalGeneration": QWEN2,
     "Qwen3VLForConditionalGeneration": QWEN3,
     "Qwen3VLMoeForConditionalGeneration": QWEN3_MOE,
+    "Qwen3VLNemotronEmbedModel": QWEN3,
 }
 
 
@@ -237,3 +253,34 @@ def build(builder: Builder) -> Skeleton:
         # qwen3_vl.py:1680 (0.21.0): that many buffers of max_num_batched_tokens x hidden_size besides the weights
         params=(("deepstack_levels", levels),) if levels else (),
     )
+
+
+def build_scored(builder: Builder) -> Skeleton:
+    """The same models as retrievers and rerankers (colqwen3.py, jina_vl.py): a head in float32 beside the old one."""
+    model, text = build(builder), builder.text
+    return replace(model, root=builder.block([*model.root.modules, *retrieval_head(builder, text)]), pooling=True)
+
+
+_WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
+
+
+def retrieval_head(builder: Builder, text: Config) -> list[Module]:
+    hidden = text.integer("hidden_size")
+
+    def wide(name: str, shape: tuple[int, ...], shard: int | None = None) -> Param:
+        return Param(name, shape, builder.dtype, "lm_head", shard_dim=shard, created_dtype="F32")
+
+    if builder.architecture == "JinaVLForRanking":
+        labels = text.integer("num_labels", default=1)
+        return [
+            wide("score.0.weight", (hidden, hidden), 0),
+            wide("score.0.bias", (hidden,), 0),
+            wide("score.2.weight", (labels, hidden), 1),
+            wide("score.2.bias", (labels,)),
+        ]
+    bias = builder.architecture == "ColQwen3_5"
+    rows = builder.config.integer(*_WIDTHS, default=128 if bias else 0)
+    if not rows:  # built while loading, as wide as the checkpoint has it
+        return []
+    name = "custom_text_proj"
+    return [wide(f"{name}.weight", (rows, hidden)), *([wide(f"{name}.bias", (rows,))] if bias else [])]

@@ -1,5 +1,7 @@
 """The language model inside a multimodal one, by the architecture or the model_type that its own config names."""
 
+from msgspec.structs import replace
+
 from oomph.errors import UnknownCache
 from oomph.ir import Block, Layer
 from oomph.sources.arch.base import Builder
@@ -15,6 +17,7 @@ _STYLES: dict[str, Style] = {
     "Qwen3MoeForCausalLM": QWEN3_MOE,
 }
 _TYPES = {
+    "hyperclovax": "HyperCLOVAXForCausalLM",
     "cohere2": "Cohere2ForCausalLM",
     "glm4": "Glm4ForCausalLM",
     "granite": "GraniteForCausalLM",
@@ -40,6 +43,8 @@ def text_model(builder: Builder, prefix: str, head: str) -> tuple[tuple[Layer, .
             f"the language model {name or builder.text.text('model_type')} inside this model is not known"
         )
     fill(builder, style)
+    if builder.text.flag("use_post_norm") and name == "HyperCLOVAXForCausalLM":
+        style = replace(style, norms=(*style.norms, "post_norm1", "post_norm2"))
     mlp: Mlp | None = qwen_moe_mlp(builder, style) if style in (QWEN2_MOE, QWEN3_MOE) else None
     tied = builder.text.flag("tie_word_embeddings")
     return decoder_layers(builder, style, prefix, mlp), decoder_root(builder, style, prefix, head, tied=tied)
