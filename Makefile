@@ -102,6 +102,6 @@ mutants: .venv/.dev
 clean:
 	rm -rf .venv
 
-# which stored answers differ, field by field against BASE (default: the last commit)
+# how the stored answers of BASE (default: the last commit) differ from those here, field by field
 replay: .venv/.dev
-	$(BIN)/python tools/replay.py compare $(or $(BASE),HEAD)
+	$(BIN)/python tools/replay.py diff $(or $(BASE),HEAD)

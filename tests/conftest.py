@@ -1,4 +1,4 @@
-"""Puts this folder (making.py) and tests/sources (loopback_hub.py) on the path of every test."""
+"""Puts this folder (making.py), tests/sources (loopback_hub.py) and tools/ on the path of every test."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "sources"))
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # no test asks the network; those that have a hub of their own on the loopback say so
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +10,9 @@ from oomph.answers.plan import plan
 from oomph.ir.plan import Plan
 from oomph.report.bars import sizes
 from oomph.report.views import print_answer
+from replay import cases
 
-ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("replay", ROOT / "tools" / "replay.py")
-assert _spec is not None and _spec.loader is not None
-replay = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(replay)
-
-CASES = [arguments for _, _, arguments in replay.load("plan")[::23]]
+CASES = cases("plan")[::23]
 
 
 def planned(arguments: list[str]) -> Plan | None:

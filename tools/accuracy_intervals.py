@@ -141,7 +141,7 @@ def close_calls() -> tuple[int, int]:
     """(how many of the replayed plans are too close to call, how many are judged at all)."""
     import replay
 
-    answers = replay.answer_plans("plan", [arguments for _, _, arguments in replay.load("plan")])
+    answers = replay.answer_plans("plan", replay.cases("plan"))
     outcomes = [fields["verdict"]["outcome"] for fields in answers if fields.get("ranks")]
     return outcomes.count("close"), len(outcomes)
 

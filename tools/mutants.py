@@ -138,12 +138,12 @@ class Recorder:
         import replay
 
         for kind in kinds:
-            for number in range(len(replay.load(kind))):
+            for number in range(len(replay.cases(kind))):
                 empty_caches()
                 State.noted.clear()
                 name = f"{REPLAY}:{kind}:{number}"
                 began = time.process_time()
-                if not list(replay.differences(kind, [number])):  # one that differs already would notice every change
+                if not replay.differences_of(kind, [number]):  # one that differs already would notice every change
                     self.seconds[name] = round(time.process_time() - began, 3)
                     self.noted[name] = sorted(State.noted)
 
@@ -277,7 +277,7 @@ def judge(number: int, chosen: Choice) -> str:
         for name in chosen.answers:
             empty_caches()
             _, kind, case = name.split(":")
-            if list(replay.differences(kind, [int(case)])):
+            if replay.differences_of(kind, [int(case)]):
                 return name
     except Exception as error:  # a change may break anything
         return f"{type(error).__name__}: {error}"[:100]

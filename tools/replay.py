@@ -1,63 +1,73 @@
-"""Stored answers of oomph, so that a refactor can be shown to change nothing.
+"""Stored answers of oomph, so that a refactor can be shown to change nothing, and a change on purpose can be read.
 
-    python tools/replay.py make                draw the cases anew and store their answers (rarely)
-    python tools/replay.py check [KIND...]     which stored answers differ now, by section
-    python tools/replay.py renew [KIND...]     store the answers of now; the diff shows which cases changed
-    python tools/replay.py compare REV [KIND]  answer the differing cases at REV too and show both, field by field
+    python tools/replay.py check [KIND...]      which stored answers differ now: the old and the new value of each field
+    python tools/replay.py renew [KIND...]      store the answers of now, and print the same
+    python tools/replay.py diff [REV [KIND...]] how the stored answers of REV (HEAD) differ from those here; quick
+    python tools/replay.py renew --fields KIND  let the fields that an output has got since count too
+    python tools/replay.py make [KIND...]       draw random cases anew and store their answers (rarely)
 
-tests/replay/KIND.txt has one line per case: a readable summary, four characters per section of the JSON (a digest of
-its figures, names, stages, flags and commands), and the arguments. Sentences are left out: prose may change freely.
-fields.json lists the fields that count, so that a field that is added later changes no digest. The kinds in THOROUGH
-have one digest of the whole answer, and of each sentence its figures and flags: which advice, in which order, why not
-another. `advice` is a plan with what would help, `levers` an engine's table of changes, `rules` all that every rule
-says of a log. Their cases were picked out of many: those that notice a changed line of the source (`make mutants`).
+`--all` prints every case instead of the first 40. KIND is a folder of tests/replay (tools/stored_answers.py has its
+format): what a command answers with --json (KINDS below), or a table that a test file computes (TABLES below). A new
+case is a line `["its arguments", null]` in any file of its kind; renew answers it and puts it where it belongs.
 
-A log is named by its fixture or by its number in logs.json.gz (what tests ask about), a line of it may be changed
-(K06.log-3, `edited`), and several logs are one file with `+`.
+Of the kinds in THOROUGH every field counts, and of each sentence its figures and flags; of the others prose is left
+out. `advice` is a plan with what would help, `levers` an engine's table of changes, `rules` all that every rule says of
+a log. Their cases were picked out of many: those that notice a changed line of the source (`make mutants`).
+
+A case names its release wherever the answer depends on one, so that a new release changes no stored answer. A log is
+named by its fixture or by its number in logs.json.gz (what tests ask about), a line of it may be changed (K06.log-3,
+`edited`), and several logs are one file with `+`.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import gzip
-import hashlib
+import importlib.util
 import io
 import itertools
 import json
-import os
 import re
-import subprocess
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
+from stored_answers import STORE, Difference, Row, between, differences, groups, numbered, store, stored, told
 
-ROOT = Path(__file__).parents[1]
-STORE = ROOT / "tests" / "replay"
-FIXTURES = ROOT / "tests" / "doctor" / "fixtures"
-THREAD = ROOT / "tests" / "doctor" / "threads" / "thread.txt"
+TESTS = STORE.parent
+FIXTURES = TESTS / "doctor" / "fixtures"
+THREAD = TESTS / "doctor" / "threads" / "thread.txt"
 KINDS = (
     "plan", "whole_plan", "simulate", "inspect", "advice", "what-if", "levers", "explain", "rules", "fit", "models",
     "gpus",
 )  # fmt: skip
+# Questions that a test file draws itself, and what the parts of oomph answer.
+TABLES = {
+    "engine_tables": "engines/test_engine_tables.py", "protocol_tables": "engines/test_protocol_tables.py",
+    "toy_plans": "engines/test_toy_plans.py", "toy_pools": "engines/test_toy_pools.py",
+    "phases": "engines/vllm/test_phases.py", "search_tables": "search/test_search_tables.py",
+    "toy_fit": "search/test_toy_fit.py", "toy_searches": "search/test_toy_searches.py",
+    "toy_advice": "advice/test_toy_advice.py", "toy_rules": "doctor/test_toy_rules.py",
+    "toy_deaths": "doctor/test_toy_deaths.py", "moved_values": "doctor/test_moved_values.py",
+    "ranks": "doctor/test_ranks.py",
+}  # fmt: skip
 # Of these every field counts, and of a sentence its figures and flags: which advice, in which order, why not another.
 THOROUGH = frozenset(("whole_plan", "explain", "fit", "advice", "what-if", "levers", "rules", "models", "gpus"))
-DRAWN_WITH = "vllm==0.32.0"  # the newest release when the cases were drawn: a new one changes no stored answer
 # Prose, and what says how long or where something was looked up.
 PROSE = frozenset((
     "why", "note", "notes", "warnings", "assumptions", "text", "title", "settle", "costs", "cost", "hint", "advice",
     "stage_basis", "inferred_reason", "version_from", "first_to_break", "evidence", "gives_up", "neighbours", "basis",
     "rejected", "refused", "plans", "schema", "risk", "reason", "source", "says", "error",
 ))  # fmt: skip
+LEVERS = ("advice", "levers", "what-if")
 EFFORT = frozenset(("schema", "plans"))  # how long an answer took is no part of it
 # Dictionaries whose keys are data: a new key in them is a change.
 OPEN = frozenset(("parts", "flags", "kv_bytes", "experts", "not_read", "environment"))
-WHOLE = "the answer"
 DRAWN = {"plan": 5000, "simulate": 40, "inspect": 110}
 
 LOG = re.compile(r"(?P<source>log:\d+|\w+\.log|thread\.txt)(?P<edit>[-<*/]\d+|=\d+\.\d+:[\d.]+)?")
@@ -79,8 +89,6 @@ def answer(kind: str, arguments: Sequence[str]) -> Fields:
         tempfile.TemporaryDirectory() as folder,
     ):
         words = [_path(word, Path(folder)) for word in arguments]
-        if kind == "fit" and "--engine" not in words:
-            words += ["--engine", DRAWN_WITH]
         try:
             main(["plan" if kind == "advice" else kind, "--json", *words])
         except SystemExit as left:
@@ -210,19 +218,23 @@ def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """Every rule that speaks on a log, with all that it says: an explanation shows the best one. And the log's runs."""
     from msgspec.json import encode
 
+    from oomph.doctor.beside import read_command
     from oomph.doctor.explain import read_raw
     from oomph.doctor.rank import candidates
     from oomph.doctor.runs import explain_raw_runs
     from oomph.errors import OomphError
     from oomph.logs.reader import read_paths
 
-    for log, *rest in cases:
+    for log, *options in cases:
+        named = dict(zip(options[::2], options[1::2], strict=True))
+        gpus = named.get("--gpu", "")
+        deployment = read_command((), named["--engine"])[0] if "--engine" in named else None
         with tempfile.TemporaryDirectory() as folder:
             raw = read_paths([_path(log, Path(folder))])
         try:
-            case = read_raw(raw, None, "".join(rest[1:2]))
+            case = read_raw(raw, deployment, gpus)
             speaking = candidates(case, case.rebuilt.engine or "vllm")
-            runs = explain_raw_runs(raw, gpus="".join(rest[1:2]), plan=False)
+            runs = explain_raw_runs(raw, deployment=deployment, gpus=gpus, plan=False)
         except OomphError as refused:
             yield {"refused_input": True, "error": refused.message.replace(folder, "")}
             continue
@@ -243,6 +255,19 @@ def answers(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             yield from (answer(kind, case) for case in cases)
 
 
+def without_newest(fields: Fields, arguments: Sequence[str]) -> Fields:
+    """A lever may be the newest release, which a question does not name: another one is the same answer."""
+    from oomph.engines.registry import engine_named
+
+    text = json.dumps(fields)
+    name, _, version = arguments[arguments.index("--engine") + 1].partition("==")
+    newest = engine_named(name).newest()
+    if version == newest or newest not in text:
+        return fields
+    renamed: Fields = json.loads(re.sub(rf"(?<![\d.]){re.escape(newest)}(?![\d.])", "NEWEST", text))
+    return renamed
+
+
 @contextlib.contextmanager
 def without_a_hub() -> Iterator[None]:
     """What a refusal says of the network differs from machine to machine: nothing is asked, and nothing is cached."""
@@ -254,21 +279,6 @@ def without_a_hub() -> Iterator[None]:
         yield
     finally:
         hub_home.hub = hub
-
-
-def flatten(value: Any, path: tuple[str, ...] = (), thorough: bool = False) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every leaf with its path; list positions are numbers. Prose is left out, or `thorough`: is its figures."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if path[-1:] == ("terms",) or key not in (EFFORT if thorough else PROSE):
-                yield from flatten(inner, (*path, key), thorough)
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from flatten(inner, (*path, str(number)), thorough)
-    elif isinstance(value, str) and " " in value and (_name(path) in PROSE or path[0] == "error"):
-        yield path, " ".join(["...", *FIGURES.findall(value)])
-    else:
-        yield path, round(value, 9) if isinstance(value, float) else value
 
 
 def _name(path: tuple[str, ...]) -> str:
@@ -286,120 +296,134 @@ def pattern(path: tuple[str, ...]) -> str:
     return ".".join(names)
 
 
-@functools.cache
-def section(path: tuple[str, ...]) -> str:
-    names = [name for name in path if not name.isdigit()]
-    if names[:2] == ["ranks", "terms"]:
-        return names[2]
-    return names[1] if names[0] == "ranks" and len(names) > 2 else names[0]
+def kept(kind: str, value: Any, path: tuple[str, ...] = ()) -> Any:
+    """What is stored of an answer: the fields that count, figures rounded; of prose nothing, or of a thorough kind its
+    figures and flags."""
+    thorough = kind in THOROUGH
+    if isinstance(value, dict):
+        inner = {
+            key: kept(kind, one, (*path, key))
+            for key, one in value.items()
+            if path[-1:] == ("terms",) or key not in (EFFORT if thorough else PROSE)
+        }
+        return {key: one for key, one in inner.items() if one is not UNKNOWN} or (UNKNOWN if path else {})
+    if isinstance(value, list):
+        return [one for one in (kept(kind, one, (*path, "0")) for one in value) if one is not UNKNOWN] or UNKNOWN
+    if pattern(path) not in known_fields(kind):
+        return UNKNOWN
+    if isinstance(value, str) and " " in value and (_name(path) in PROSE or path[0] == "error"):
+        return " ".join(["...", *FIGURES.findall(value)])
+    return round(value, 9) if isinstance(value, float) else value
 
 
-def digest(fields: Fields, known: frozenset[str], thorough: bool = False) -> dict[str, str]:
-    """Four characters for each section of an answer, or `thorough`: for all of it."""
-    by_section: dict[str, list[str]] = {}
-    for path, value in flatten(fields, thorough=thorough):
-        if pattern(path) in known:
-            name = WHOLE if thorough else section(path)
-            by_section.setdefault(name, []).append(f"{'.'.join(path)}={json.dumps(value)}")
-    return {
-        name: base64.urlsafe_b64encode(
-            hashlib.blake2b("\n".join(sorted(leaves)).encode(), digest_size=3).digest()
-        ).decode()
-        for name, leaves in by_section.items()
-    }
+UNKNOWN = object()  # a field that was added after the answers were stored
 
 
-def summary(kind: str, fields: Fields) -> str:
-    if "verdict" in fields:
-        kv = fields.get("kv") or {}
-        return "fits " + str(kv.get("logged_tokens", "-")) if fields["verdict"]["fits"] else fields["verdict"]["stage"]
-    if kind == "explain" and "cause" in fields:
-        return f"{fields['cause']['id']} {fields.get('stage')}"
-    if kind == "fit" and fields.get("pick"):
-        return f"{fields['pick']['checkpoint']} {fields['pick']['context']}".replace(" ", ":")
-    is_refused = not fields or not fields.keys().isdisjoint(("error", "exit", "refused_input"))
-    return "refused" if is_refused else "answered"
-
-
-@functools.cache
-def load(kind: str) -> list[tuple[str, str, list[str]]]:
-    """(summary, digests, arguments) of every stored case."""
-    rows = []
-    for line in (STORE / f"{kind}.txt").read_text().splitlines():
-        readable, digests, arguments = line.split("\t")
-        rows.append((readable, digests, json.loads(arguments)))
-    return rows
-
-
-def store(kind: str, rows: Sequence[tuple[str, str, Sequence[str]]]) -> None:
-    lines = [f"{readable}\t{digests}\t{json.dumps(list(arguments))}\n" for readable, digests, arguments in rows]
-    (STORE / f"{kind}.txt").write_text("".join(lines))
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every leaf; a position in a list is 0."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, (*path, "0"))
+    else:
+        yield path
 
 
 @functools.cache
-def known_fields(kind: str) -> tuple[frozenset[str], list[str]]:
-    """(the fields that count, the sections in the order of a line's digests)."""
-    listed = json.loads((STORE / "fields.json").read_text())[kind]
-    return frozenset(listed["fields"]), listed["sections"]
+def load(kind: str) -> dict[str, str]:
+    """The stored answers by question: the arguments of the command, as a shell reads them."""
+    return {question: text for group in groups(kind) for question, text in stored(kind, group).items()}
 
 
-def joined(digests: dict[str, str], sections: Sequence[str]) -> str:
-    return "".join(digests.get(name, "----") for name in sections)
+@functools.cache
+def cases(kind: str) -> list[list[str]]:
+    """The arguments of every stored case, those of one model after each other."""
+
+    def command(arguments: list[str]) -> list[str]:
+        return arguments[arguments.index("--") :] if "--" in arguments else arguments
+
+    return sorted(map(shlex.split, load(kind)), key=command)
 
 
-def differences(kind: str, chosen: Sequence[int] | None = None) -> Iterator[tuple[list[str], str, list[str], Fields]]:
-    """(arguments, what was stored and what is now, the sections that differ, the answer of now); `chosen` by number."""
-    known, sections = known_fields(kind)
-    rows = load(kind)
-    rows = rows if chosen is None else [rows[number] for number in chosen]
-    for (readable, digests, arguments), fields in zip(rows, answers(kind, [row[2] for row in rows]), strict=True):
-        now = joined(digest(fields, known, kind in THOROUGH), sections)
-        readable_now = summary(kind, fields)
-        if (readable_now, now) != (readable, digests):
-            pairs = zip(sections, range(0, 4 * len(sections), 4), strict=True)
-            changed = [name for name, at in pairs if now[at : at + 4] != digests[at : at + 4]]
-            yield arguments, f"{readable} -> {readable_now}", changed, fields
+@functools.cache
+def known_fields(kind: str) -> frozenset[str]:
+    """The fields that count: one that a JSON gets later changes no stored answer until `renew --fields`."""
+    path = STORE / kind / "fields.txt"
+    return frozenset(path.read_text().split()) if path.exists() else frozenset()
+
+
+def group_of(kind: str, arguments: Sequence[str]) -> str:
+    """The file in which a case is: those that change together, none too large."""
+    if kind in ("explain", "rules"):
+        source = next(match["source"] for match in map(LOG.match, arguments) if match)
+        number = source.removeprefix("log:")
+        return f"log-{int(number) // 20 * 20:03}" if number.isdigit() else source[0]
+    if kind in ("fit", "inspect"):
+        return arguments[0][0].lower()
+    if kind in ("models", "gpus"):
+        return "all"
+    named = arguments[arguments.index("--engine") + 1] if "--engine" in arguments else "no-release"
+    return named.replace("==", "-") if kind in ("plan", "whole_plan") else named.partition("==")[0]
+
+
+def rows(kind: str, chosen: Sequence[Sequence[str]]) -> Iterator[Row]:
+    """Questions and what is stored of their answers."""
+    for arguments, fields in zip(chosen, answers(kind, chosen), strict=True):
+        yield shlex.join(arguments), kept(kind, without_newest(fields, arguments) if kind in LEVERS else fields)
+
+
+def differences_of(kind: str, chosen: Sequence[int] | None = None) -> list[Difference]:
+    """`chosen` by number."""
+    some = cases(kind) if chosen is None else [cases(kind)[number] for number in chosen]
+    before = {question: load(kind)[question] for question in map(shlex.join, some)}
+    return list(differences(kind, before, rows(kind, some)))
 
 
 def numbers(kind: str, every: int = 1, part: int = 0, parts: int = 1) -> list[int]:
-    """The cases of a part, those of one model after each other; every 8th is a quick look."""
-
-    def command(number: int) -> list[str]:
-        arguments = load(kind)[number][2]
-        return arguments[arguments.index("--") :] if "--" in arguments else arguments
-
-    chosen = sorted(range(len(load(kind))), key=command)[::every]
-    return chosen[len(chosen) * part // parts : len(chosen) * (part + 1) // parts]
+    """The cases of a part; every 8th is a quick look."""
+    chosen = range(len(cases(kind)))[::every]
+    return list(chosen[len(chosen) * part // parts : len(chosen) * (part + 1) // parts])
 
 
-def check(kinds: Sequence[str], most: int = 20, every: int = 1, part: int = 0, parts: int = 1) -> list[str]:
-    """One line for every case that differs, at most `most` of each kind."""
-    lines = []
-    for kind in kinds:
-        changed = list(differences(kind, numbers(kind, every, part, parts)))
-        lines += [
-            f"{kind}: {summaries} differs in {', '.join(names) or 'its summary'}: {' '.join(arguments)}"
-            for arguments, summaries, names, _ in changed[:most]
-        ]
-        if len(changed) > most:
-            lines.append(f"{kind}: and {len(changed) - most} more")
-    return lines
+def tables_of(kind: str) -> dict[str, Callable[[], Iterable[Row]]]:
+    """The groups of a kind whose questions and answers a test file computes: its TABLES."""
+    path = TESTS / TABLES[kind]
+    sys.path[:0] = [str(path.parent), str(TESTS), str(TESTS / "sources")]
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    tables: dict[str, Callable[[], Iterable[Row]]] = module.TABLES
+    return tables
 
 
-def renew(kinds: Sequence[str], draw: bool = False) -> None:
-    listed = json.loads((STORE / "fields.json").read_text()) if (STORE / "fields.json").exists() else {}
-    for kind in kinds:
-        cases = list(_drawn(kind)) if draw else [row[2] for row in load(kind)]
-        fields = list(answers(kind, cases))
-        if draw:
-            leaves = {path for answered in fields for path, _ in flatten(answered, thorough=kind in THOROUGH)}
-            sections = [WHOLE] if kind in THOROUGH else sorted({section(path) for path in leaves})
-            listed[kind] = {"sections": sections, "fields": sorted({pattern(path) for path in leaves})}
-        known, sections = frozenset(listed[kind]["fields"]), listed[kind]["sections"]
-        digests = [joined(digest(answered, known, kind in THOROUGH), sections) for answered in fields]
-        readable = [summary(kind, answered) for answered in fields]
-        store(kind, list(zip(readable, digests, cases, strict=True)))
-    (STORE / "fields.json").write_text(json.dumps(listed, indent=0) + "\n")
+def check(kind: str) -> list[Difference]:
+    if kind in KINDS:
+        return differences_of(kind)
+    tables = tables_of(kind)
+    return [
+        one
+        for group, table in tables.items()
+        for one in differences(f"{kind}/{group}", stored(kind, group), numbered(table()))
+    ]
+
+
+def renew(kind: str, draw: bool = False, fields: bool = False) -> list[Difference]:
+    """Stores the answers of now. `fields`: those that the answers have got since count too."""
+    if kind not in KINDS:
+        return store(kind, {group: list(table()) for group, table in tables_of(kind).items()})
+    chosen = list(_drawn(kind)) if draw else cases(kind)
+    if draw or fields:
+        listed = known_fields(kind) | {pattern(path) for one in answers(kind, chosen) for path in leaves(one)}
+        (STORE / kind).mkdir(parents=True, exist_ok=True)
+        (STORE / kind / "fields.txt").write_text("".join(f"{name}\n" for name in sorted(listed)))
+        known_fields.cache_clear()
+    by_group: dict[str, list[Row]] = {}
+    for arguments, row in zip(chosen, rows(kind, chosen), strict=True):
+        by_group.setdefault(group_of(kind, arguments), []).append(row)
+    return store(kind, by_group)
 
 
 def _drawn(kind: str) -> Iterator[list[str]]:
@@ -407,7 +431,7 @@ def _drawn(kind: str) -> Iterator[list[str]]:
     import replay_cases
 
     if kind not in DRAWN:
-        return (row[2] for row in load(kind))
+        return iter(cases(kind))
     drawn: Iterator[list[str]] = getattr(replay_cases, f"{kind}_cases")(DRAWN[kind], 13)
     return _balanced(list(drawn)) if kind == "plan" else drawn
 
@@ -416,52 +440,30 @@ def _balanced(cases: list[list[str]]) -> Iterator[list[str]]:
     """Most random deployments are too large or refused; a few hundred of each kind of answer are enough."""
     room = {"refused": 120, "other": 350, "weights_load": 400}
     for case, fields in zip(cases, answer_plans("plan", cases), strict=True):
-        outcome = summary("plan", fields).split()[0]
+        verdict = fields.get("verdict", {"fits": False, "stage": "refused"})
+        outcome = "fits" if verdict["fits"] else verdict["stage"]
         room[outcome] = room.get(outcome, 1200) - 1
         if room[outcome] >= 0:
             yield case
 
 
-def compare(revision: str, kinds: Sequence[str]) -> None:
-    """Answers the cases that differ once more with the source of `revision`."""
-    with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True)
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        for kind in kinds:
-            changed = list(differences(kind))
-            then = _answers_of(Path(folder) / "src", kind, [arguments for arguments, *_ in changed])
-            for (arguments, _, _, now), before in zip(changed, then, strict=True):
-                print(f"{kind} {' '.join(arguments)}")
-                old, new = (dict(flatten(one, thorough=kind in THOROUGH)) for one in (before, now))
-                for path in sorted(old.keys() | new.keys()):
-                    if old.get(path) != new.get(path):
-                        print(f"    {'.'.join(path)}: {old.get(path)} -> {new.get(path)}")
-
-
-def _answers_of(source: Path, kind: str, cases: list[list[str]]) -> list[Fields]:
-    environment = {**os.environ, "PYTHONPATH": str(source)}
-    done = subprocess.run(
-        [sys.executable, __file__, "answer", kind], input=json.dumps(cases), env=environment, check=True,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def main() -> int:
-    action, *rest = sys.argv[1:] or ["check"]
+    action, *words = sys.argv[1:] or ["check"]
     sys.path.insert(0, str(Path(__file__).parent))
-    if action == "answer":
-        for fields in answers(rest[0], json.load(sys.stdin)):
-            print(json.dumps(fields))
-    elif action == "compare":
-        compare(rest[0], rest[1:] or KINDS)
-    elif action in ("make", "renew"):
-        renew(rest or KINDS, draw=action == "make")
-    else:
-        lines = check(rest or KINDS)
-        print("\n".join(lines) or "every stored answer is as it was")
-        return bool(lines)
-    return 0
+    changed: list[Difference] = []
+    revision = words.pop(0) if action == "diff" and words else "HEAD"
+    kinds = [word for word in words if not word.startswith("-")] or [*KINDS, *TABLES]
+    if unknown := set(kinds) - {*KINDS, *TABLES}:
+        sys.exit(f"no kind {' '.join(sorted(unknown))}: {', '.join((*KINDS, *TABLES))}")
+    for kind in kinds:
+        if action == "diff":
+            changed += between(revision, kind)
+        elif action in ("make", "renew"):
+            changed += renew(kind, draw=action == "make", fields="--fields" in words)
+        else:
+            changed += check(kind)
+    print(told(changed, len(changed) if "--all" in words else 40) if changed else "every stored answer is as it was")
+    return bool(changed) and action == "check"
 
 
 if __name__ == "__main__":

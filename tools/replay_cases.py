@@ -1,6 +1,6 @@
 """Draws the cases of tests/replay once: serve commands of every engine on many cards and releases, and the rest.
 
-The cases are stored with their digests (tools/replay.py), so that a new card or model does not shift the others.
+The cases are stored with their answers (tools/replay.py), so that a new card or model does not shift the others.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
-"""Which rules speak on which fixture, and in which tier: a flipped comparison in a rule changes a line of ranks.json.
+"""Which rules speak on which fixture, and in which tier: a flipped comparison in a rule changes a stored line.
 
-`python tests/doctor/test_ranks.py` writes the list again; a commit that changes it says why.
+`python tools/replay.py renew ranks` stores them again; a commit that does says why.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from stored_answers import Row, check_table
 
 from oomph.doctor.explain import read_case
 from oomph.doctor.rank import candidates, ordered
 from oomph.doctor.rule import Candidate, Rule, Tier
 
 FIXTURES = Path(__file__).parent / "fixtures"
-STORED = Path(__file__).parent / "ranks.json"
 
 
 def ranks(log: Path) -> list[str]:
@@ -32,9 +33,18 @@ def verdict(log: Path) -> str:
     return f"{failed} {death.stage or '-'} by {death.basis}"
 
 
-@pytest.mark.parametrize("log", sorted(FIXTURES.glob("*.log")), ids=lambda log: log.stem)
-def test_every_fixture_is_ranked_as_stored(log: Path) -> None:
-    assert [verdict(log), *ranks(log)] == json.loads(STORED.read_text(encoding="utf-8"))[log.stem]
+def rows(letter: str) -> Iterator[Row]:
+    return ((log.stem, [verdict(log), *ranks(log)]) for log in sorted(FIXTURES.glob(f"{letter}*.log")))
+
+
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {
+    letter: partial(rows, letter) for letter in sorted({log.name[0] for log in FIXTURES.glob("*.log")})
+}
+
+
+@pytest.mark.parametrize("letter", TABLES)
+def test_every_fixture_is_ranked_as_stored(letter: str) -> None:
+    check_table("ranks", letter, TABLES[letter]())
 
 
 def _rule(name: str, *over: str) -> Rule:
@@ -50,9 +60,3 @@ def test_the_better_tier_is_first_and_inside_a_tier_the_rule_that_says_more() ->
 def test_a_circle_of_precedence_ends() -> None:
     likely = Candidate(Tier.LIKELY, "b.")
     assert len(ordered([(_rule("A", "B"), likely), (_rule("B", "A"), likely)])) == 2
-
-
-if __name__ == "__main__":
-    found = {log.stem: [verdict(log), *ranks(log)] for log in sorted(FIXTURES.glob("*.log"))}
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(rows)}" for name, rows in found.items())
-    STORED.write_text("{\n" + lines + "\n}\n", encoding="utf-8")

@@ -23,8 +23,8 @@ from oomph.logs.deployment import Rebuilt
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 
-STORED = Path(__file__).parent / "toys.json"
-EXAMPLES = Path(__file__).parent / "toy_deaths.json"
+KINDS = Path(__file__).parent / "toy_kinds.json"
+EXAMPLES = Path(__file__).parent / "toy_examples.json"
 SIZES = [
     0, 1, GIB // 8, GIB // 4, GIB // 2, GIB, 3 * GIB // 2, 2 * GIB, 3 * GIB, 4 * GIB, 6 * GIB, 8 * GIB, 12 * GIB,
     16 * GIB, 20 * GIB, 24 * GIB, 80 * GIB, 110 * GIB, 120 * GIB, 130 * GIB,
@@ -45,7 +45,7 @@ FLAGS: dict[str, list[Any]] = {
 @cache
 def values_by_kind() -> dict[str, dict[str, list[Any]]]:
     """Of each kind that a fixture showed when the cases were first drawn: its values by name."""
-    kinds: dict[str, dict[str, list[Any]]] = json.loads(STORED.read_text())["kinds"]
+    kinds: dict[str, dict[str, list[Any]]] = json.loads(KINDS.read_text())
     return kinds
 
 
@@ -130,7 +130,7 @@ def case(rule: Rule, seed: int) -> Case:
     account = Account(total, tuple(entries), draw.choice((None, 0, GIB, 6 * GIB)), round(total * util), util)
     flags = {name: draw.choice(settings) for name, settings in FLAGS.items() if draw.random() < 0.25}
     engine = draw.choice(sorted(rule.engines))
-    release = draw.choice(("", "0.9.2", "0.21.0", "0.32.0")) if engine == "vllm" else ""
+    release = draw.choice(("0.32.0", "0.9.2", "0.21.0", "0.32.0")) if engine == "vllm" else "0.32.0"
     gpus = parse_gpus(draw.choice(("RTX 4090", "T4", "A100 80GB", "DGX Spark"))) if draw.random() < 0.3 else ()
     rebuilt = Rebuilt(engine=engine, version=release, flags=flags, model="a/model")
     return Case(

@@ -1,24 +1,21 @@
 """Decisions of the engines over many random questions, as stored: what a plan shows is only the one that was taken.
 
-tables.json holds a digest for each row of a table; `python tests/engines/test_engine_tables.py` writes it again, and a
-commit that changes it says which and why. Releases are named, so that a new one changes no row.
+`python tools/replay.py renew engine_tables` stores them again, and a commit that does says why. Releases are named, so
+that a new one changes no row.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import re
 import shlex
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
 from msgspec.structs import asdict
+from stored_answers import check_table
 
 from oomph.answers.plan import load, parse
 from oomph.engines.llamacpp.convert import about, to_gguf
@@ -50,7 +47,6 @@ from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Scheme
 from oomph.sources.gpu import parse_gpus
 
-STORED = Path(__file__).parent / "tables.json"
 Row = tuple[str, Any]
 
 KV_DTYPES = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla", "nvfp4", "nvfp4_ds_mla")
@@ -390,25 +386,11 @@ def _started(chance: random.Random, engine: str, release: str, choices: dict[str
     return load(name), Deployment(Engine(engine, release), name, flags, gpus)
 
 
-TABLES = (backends, quantisations, placements, commands, kernels, settings, graphs, plans)
+TABLES = {
+    table.__name__: table for table in (backends, quantisations, placements, commands, kernels, settings, graphs, plans)
+}
 
 
-def digest(value: Any) -> str:
-    plain = to_builtins(value, order="deterministic", enc_hook=repr)  # a set has no order of its own
-    return hashlib.blake2b(repr(plain).encode(), digest_size=2).hexdigest()
-
-
-def rows(table: Any) -> str:
-    return "".join(digest(value) for _, value in table())
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
-def test_a_decision_is_as_stored(table: Any) -> None:
-    stored: str = json.loads(STORED.read_text())[table.__name__]
-    changed = [name for at, (name, value) in enumerate(table()) if digest(value) != stored[4 * at : 4 * at + 4]]
-    assert not changed, "on purpose: python tests/engines/test_engine_tables.py"
-
-
-if __name__ == "__main__":
-    lines = [f"{json.dumps(table.__name__)}: {json.dumps(rows(table))}" for table in TABLES]
-    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+@pytest.mark.parametrize("name", TABLES)
+def test_a_decision_is_as_stored(name: str) -> None:
+    check_table("engine_tables", name, TABLES[name]())

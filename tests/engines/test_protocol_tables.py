@@ -1,25 +1,22 @@
 """What every engine answers to the whole protocol about random plans, as stored: also at stages that the plan does not
 die at, where its levers, reasons and host parts are others.
 
-protocol.json holds a digest for each plan; `python tests/engines/test_protocol_tables.py` writes it again, and a commit
-that changes it says which and why. Releases are named, so that a new one changes no row; of sentences only the flags
-and figures count.
+`python tools/replay.py renew protocol_tables` stores them again, and a commit that does says why. Releases are named,
+so that a new one changes no row; of sentences only the flags and figures count.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
 from msgspec.structs import replace
+from stored_answers import check_table, plain
 
 from oomph import plan
 from oomph.answers.plan import load
@@ -30,7 +27,6 @@ from oomph.ir.timeline import StageName
 from oomph.search.request import Arm, Layout
 from oomph.simulate.speed import speed_of
 
-STORED = Path(__file__).parent / "protocol.json"
 PLANS = 24  # of each engine
 FIGURES = re.compile(r"--?[a-z][\w-]*|\d+(?:[.,]\d+)*")
 Row = tuple[str, Any]
@@ -101,7 +97,7 @@ def figures(value: Any) -> Any:
 
 def asked(question: Callable[[], Any]) -> Any:
     try:
-        return figures(to_builtins(question()))
+        return figures(plain(question()))
     except OomphError as refused:
         return [type(refused).__name__, figures(refused.message)]
 
@@ -119,8 +115,7 @@ def about(answer: Plan) -> Iterator[Any]:
     yield engine.gpus_needed(deployment), asked(lambda: engine.memory_flags(deployment))
     yield asked(lambda: engine.write_command(deployment)), asked(lambda: engine.highest_share(deployment.gpus))
     yield asked(lambda: engine.container(deployment)), asked(lambda: engine.config_file(deployment))
-    known = engine.releases()[:: max(1, len(engine.releases()) // 4)][:4]
-    yield [asked(lambda: engine.at_release(deployment, version)) for version in known]  # noqa: B023
+    yield [asked(lambda: engine.at_release(deployment, version)) for version in engine.releases()[:20:5]]  # noqa: B023
     yield asked(lambda: tuple(engine.refusal_levers(answer)))
     if not answer.ranks:
         return
@@ -179,27 +174,15 @@ def words() -> Iterator[Row]:
         yield f"{engine.name} images", [engine.image_release(image.rpartition(":")[2]) for image in IMAGES]
         for is_there in (False, True):
             case: Any = SimpleNamespace(has=lambda *_: is_there, engine=engine.name)  # noqa: B023
-            lever_words = {name: to_builtins(row) for name, row in engine.lever_words(case).items()}
+            lever_words = {name: plain(row) for name, row in engine.lever_words(case).items()}
             yield f"{engine.name} levers {is_there}", figures(lever_words)
         yield f"{engine.name} arms", [asked(lambda: engine.arm_flags(arm)) for arm in ARMS]  # noqa: B023
         yield f"{engine.name} file", [asked(lambda: engine.file_command("a/b:Q4_K_M", 4096, n)) for n in (1, 4)]  # noqa: B023
 
 
-def digest(value: Any) -> str:
-    return hashlib.blake2b(repr(value).encode(), digest_size=3).hexdigest()
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {**{name: partial(plans, name) for name in ENGINES}, "words": words}
 
 
-def rows(name: str) -> list[Row]:
-    return [*(words() if name == "words" else plans(name))]
-
-
-@pytest.mark.parametrize("name", [*ENGINES, "words"])
+@pytest.mark.parametrize("name", TABLES)
 def test_the_answers_are_as_stored(name: str) -> None:
-    stored: list[str] = json.loads(STORED.read_text())[name]
-    changed = [row for (row, value), text in zip(rows(name), stored, strict=True) if digest(value) != text]
-    assert not changed, "on purpose: python tests/engines/test_protocol_tables.py"
-
-
-if __name__ == "__main__":
-    tables = {name: [digest(value) for _, value in rows(name)] for name in (*ENGINES, "words")}
-    STORED.write_text("{\n" + ",\n".join(f'"{name}": {json.dumps(texts)}' for name, texts in tables.items()) + "\n}\n")
+    check_table("protocol_tables", name, TABLES[name]())

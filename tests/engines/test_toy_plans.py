@@ -1,23 +1,21 @@
 """What every engine says of plans whose settings and figures are drawn at random, as stored: levers, reasons, the share
 of a card that is safe, the host's memory, the commands of several nodes.
 
-toy_plans.json holds a digest of every five plans; `python tests/engines/test_toy_plans.py` writes it again, and a
-commit that changes it says why. Other checkpoints are left out, so that one more in the catalogue changes nothing; of a
-sentence only its figures and flags count.
+`python tools/replay.py renew toy_plans` stores them again, and a commit that does says why. Other checkpoints are left
+out, so that one more in the catalogue changes nothing; of a sentence only its figures and flags count.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
+from stored_answers import Row, check_table
 
 from oomph.answers.plan import plan
 from oomph.engines.registry import engine_of
@@ -27,9 +25,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGES
 from oomph.units import GIB, MIB
 
-STORED = Path(__file__).parent / "toy_plans.json"
 FIGURES = re.compile(r"--[a-z][\w-]+|\d+(?:[.,]\d+)*")
-EACH = 5  # plans of one digest
 SIZES = (0, MIB, MIB + 1, 200 * MIB, GIB, 2 * GIB, 5 * GIB, 9 * GIB, 16 * GIB, 20 * GIB, 23 * GIB)
 COUNTS = (0, 1, 2, 4, 16, 64, 128, 256, 257, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 SHARES = (0.1, 0.5, 0.8, 0.85, 0.9, 0.905, 0.92, 0.95, 0.97)
@@ -150,21 +146,22 @@ def _change(change: Any) -> Any:
     )
 
 
-def digests() -> list[str]:
-    out = []
-    for (command, gpu, engine), count in PLANS.items():
-        draw = random.Random(command)
-        base = planned(command, gpu, engine)
-        for _ in range(0, count, EACH):
-            rows = [list(answers(drawn(base, draw))) for _ in range(EACH)]
-            out.append(hashlib.blake2b(repr(rows).encode(), digest_size=3).hexdigest())
-    return out
+def rows(command: str, gpu: str, engine: str) -> Iterator[Row]:
+    draw = random.Random(command)
+    base = planned(command, gpu, engine)
+    for number in range(PLANS[command, gpu, engine]):
+        yield f"{number}", list(answers(drawn(base, draw)))
 
 
-def test_what_an_engine_says_of_a_plan_is_as_stored() -> None:
-    stored = json.loads(STORED.read_text())
-    changed = [number for number, (now, old) in enumerate(zip(digests(), stored, strict=True)) if now != old]
-    assert not changed, "on purpose: python tests/engines/test_toy_plans.py"
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {
+    f"{command.split()[0]}-{number}": partial(rows, command, gpu, engine)
+    for number, (command, gpu, engine) in enumerate(PLANS)
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_an_engine_says_of_a_plan_is_as_stored(name: str) -> None:
+    check_table("toy_plans", name, TABLES[name]())
 
 
 def test_most_drawn_plans_have_levers() -> None:
@@ -172,7 +169,3 @@ def test_most_drawn_plans_have_levers() -> None:
         draw = random.Random(command)
         rows = [answered(lambda: levers(drawn(planned(command, gpu, engine), draw))) for _ in range(count // 4)]  # noqa: B023
         assert sum(isinstance(row, list) and bool(row) for row in rows) > len(rows) // 2, command
-
-
-if __name__ == "__main__":
-    STORED.write_text(json.dumps(digests()) + "\n")

@@ -1,21 +1,19 @@
 """Caches, graphs, buffers and terms of the engines for settings drawn at random, and PyTorch's allocator, as stored.
 
-Figures are drawn out of few values, so that exact fits and equal bounds are common. toy_pools.json holds a digest of
-every ten cases; `python tests/engines/test_toy_pools.py` writes it again, and a commit that changes it says why.
+Figures are drawn out of few values, so that exact fits and equal bounds are common. `python
+tools/replay.py renew toy_pools` stores them again, and a commit that does says why.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from stored_answers import Row, check_table
 
 from oomph.answers.plan import load
 from oomph.engines.common import allocator
@@ -42,9 +40,6 @@ from oomph.facts.vllm.facts import at as vllm_at
 from oomph.ir.deployment import Deployment, Engine
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
-
-STORED = Path(__file__).parent / "toy_pools.json"
-EACH = 10  # cases of one digest
 
 
 def trtllm(draw: random.Random) -> Any:
@@ -253,28 +248,21 @@ def answered(question: Callable[[], Any]) -> Any:
         return type(error).__name__  # no command gives such figures together
 
 
-TABLES: dict[str, tuple[Callable[[random.Random], Any], int]] = {
+POOLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "vllm": (vllm, 5000), "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
     "graphs": (graphs, 600), "compute": (compute, 1500),
     "terms": (terms, 400),
 }  # fmt: skip
 
 
-def digests(name: str) -> list[str]:
-    table, count = TABLES[name]
-    out = []
-    for first in range(0, count, EACH):
-        cases = [table(random.Random(f"{name} {seed}")) for seed in range(first, first + EACH)]
-        out.append(hashlib.blake2b(repr(cases).encode(), digest_size=2).hexdigest())
-    return out
+def rows(name: str) -> Iterator[Row]:
+    pool_of, count = POOLS[name]
+    return ((f"{seed}", pool_of(random.Random(f"{name} {seed}"))) for seed in range(count))
+
+
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {name: partial(rows, name) for name in POOLS}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_pool_is_as_stored(name: str) -> None:
-    stored = json.loads(STORED.read_text())[name]
-    changed = [number for number, (now, old) in enumerate(zip(digests(name), stored, strict=True)) if now != old]
-    assert not changed, "on purpose: python tests/engines/test_toy_pools.py"
-
-
-if __name__ == "__main__":
-    STORED.write_text(json.dumps({name: digests(name) for name in TABLES}).replace("], ", "],\n") + "\n")
+    check_table("toy_pools", name, TABLES[name]())

@@ -1,21 +1,21 @@
 """fit on random toy machines, as stored: lines, neighbours, refusals and the plans on the way, whatever a planner says.
 
 The planner is a few lines that count memory in units of 64 MiB, so that equal sizes, exact fits and lacks of one unit
-are common, and hundreds of plans take milliseconds. toy_fits.json holds two digests for each machine, of the answer and
-of the way to it; `python tests/search/test_toy_fit.py` writes them again, and a commit that changes them says why.
+are common, and hundreds of plans take milliseconds. `python tools/replay.py renew toy_fit` stores them
+again, the answer and the way to it, and a commit that does says why.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from stored_answers import Row, check_table
 
 from oomph.answers.plan import load
 from oomph.errors import OomphError
@@ -30,7 +30,6 @@ from oomph.search.request import Want
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
 
-STORED = Path(__file__).parent / "toy_fits.json"
 RELEASE = "vllm==0.21.0"
 UNIT = 64 * MIB
 MACHINES = 80
@@ -150,13 +149,21 @@ def row(answer: Fit | str) -> Any:
     return lines, parts
 
 
-def digests(seed: int) -> tuple[str, str]:
-    """Of the answer, and of the way to it: a search that plans more, or in another order, is another search."""
-    toy = Toy(seed)
-    answer = toy.answer()
-    way = answer.plans if isinstance(answer, Fit) else 0, toy.asked
-    first, second = (hashlib.blake2b(repr(one).encode(), digest_size=3).hexdigest() for one in (row(answer), way))
-    return first, second
+def rows(first: int) -> Iterator[Row]:
+    """The answer, and the way to it: a search that plans more, or in another order, is another search. `way` alone may
+    change where a search was made quicker; then no answer does."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_times(patch)
+        for seed in range(first, first + EACH):
+            toy = Toy(seed)
+            answer = toy.answer()
+            plans = answer.plans if isinstance(answer, Fit) else 0
+            yield f"{seed}", {"answer": row(answer), "plans": plans, "way": toy.asked}
+
+
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {
+    f"{first:02}": partial(rows, first) for first in range(0, MACHINES, EACH)
+}
 
 
 @pytest.fixture(autouse=True)
@@ -169,14 +176,9 @@ def without_times(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("oomph.search.fit._speed", lambda answer, model: None)
 
 
-@pytest.mark.parametrize("first", range(0, MACHINES, EACH))
-def test_a_fit_is_as_stored(first: int) -> None:
-    """`ways` alone may change where a search was made quicker; then no answer does."""
-    stored = json.loads(STORED.read_text())
-    now = {seed: digests(seed) for seed in range(first, first + EACH)}
-    for place, part in enumerate(("answers", "ways")):
-        changed = [seed for seed, texts in now.items() if stored[part][seed] != texts[place]]
-        assert not changed, f"{part}, on purpose: python tests/search/test_toy_fit.py"
+@pytest.mark.parametrize("name", TABLES)
+def test_a_fit_is_as_stored(name: str) -> None:
+    check_table("toy_fit", name, TABLES[name]())
 
 
 def test_every_line_of_a_front_fits_and_is_what_was_wanted() -> None:
@@ -192,10 +194,3 @@ def test_every_line_of_a_front_fits_and_is_what_was_wanted() -> None:
             assert line.plan.verdict.outcome == "fits"
             assert line.point.context >= toy.want.context and line.point.users >= toy.want.users
     assert min(kinds[kind] for kind in ("met", "nothing")) > 0, kinds
-
-
-if __name__ == "__main__":
-    with pytest.MonkeyPatch.context() as patched:
-        without_times(patched)
-        answers, ways = zip(*(digests(seed) for seed in range(MACHINES)), strict=True)
-        STORED.write_text(json.dumps({"answers": answers, "ways": ways}).replace("], ", "],\n") + "\n")

@@ -1,21 +1,18 @@
 """Every phase of a profiling pass and every step of a load, as stored: a plan shows only the largest of them.
 
-phases.json holds a digest for each of some random deployments; `python tests/engines/vllm/test_phases.py` writes it
-again, and a commit that changes it says why.
+`python tools/replay.py renew phases` stores them again, and a commit that does says why.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
 from msgspec.structs import replace
+from stored_answers import Row, check_table, stored
 
 from oomph import catalog, plan
 from oomph.answers.plan import load as load_model
@@ -24,11 +21,9 @@ from oomph.engines.vllm.weights import loaded
 from oomph.engines.vllm.weights.load.peak import play
 from oomph.errors import OomphError
 
-STORED = Path(__file__).parent / "phases.json"
-RELEASES = ("0.21.0", "0.25.1", "0.32.0")  # with which the digests were written: a new one changes none
+RELEASES = ("0.21.0", "0.25.1", "0.32.0")  # a new one changes no answer
 CARDS = ("A100 80GB", "H200", "B200", "RTX 5090", "RTX 4090", "L40S")
 ROUNDS = 2  # deployments of each architecture
-PARTS = 4
 
 
 def commands() -> Iterator[tuple[str, str, str]]:
@@ -52,51 +47,51 @@ def commands() -> Iterator[tuple[str, str, str]]:
             yield " ".join(filter(None, words)), f"{ranks}x {chance.choice(CARDS)}", chance.choice(RELEASES)
 
 
-def digest(command: str, gpus: str, release: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of all peaks of the profiling passes, and of the loads: where they stand after each place, and what takes them
+def answer(command: str, gpus: str, release: str) -> list[Any]:
+    """All peaks of the profiling passes, and of the loads: where they stand after each place, and what takes them
     beyond so many percent of their highest point."""
     seen: list[Any] = []
     find_peaks = activation._peaks
 
     def listen(*arguments: Any) -> Iterator[Any]:
         for peak in find_peaks(*arguments):
-            seen.append(to_builtins(peak))
+            seen.append(peak)
             yield peak
 
     def watch(*arguments: Any) -> Any:
         load = play(*arguments)
         highest = load.peak.total
-        seen.append([to_builtins(replace(load, records=()))])
-        seen.append([to_builtins(load.first_beyond(highest * share // 100)) for share in (5, 50, 75, 90, 95, 99)])
+        seen.append(replace(load, records=()))
+        seen.append([load.first_beyond(highest * share // 100) for share in (5, 50, 75, 90, 95, 99)])
         return load
 
     for function in (activation._activation, loaded._played, loaded._played_alike, loaded._weights):
         function.cache_clear()
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(activation, "_peaks", listen)
         patch.setattr(loaded, "play", watch)
         try:
             plan(command, gpu=gpus, engine=f"vllm=={release}", advise=False)
         except OomphError:
-            return ""
-    return hashlib.blake2b(json.dumps(seen).encode(), digest_size=3).hexdigest() if seen else ""
+            return []
+    return seen
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_the_phases_are_as_stored(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: dict[str, str] = json.loads(STORED.read_text())
-    cases = list(stored.items())[part::PARTS]
-    assert len(cases) > 15
-    changed = []
-    for case, text in cases:
-        command, gpus, release = case.split(" | ")
-        if digest(command, gpus, release, monkeypatch) != text:
-            changed.append(case)
-    assert not changed
+def rows(release: str) -> Iterator[Row]:
+    """Of the stored deployments; of random ones where none is stored."""
+    drawn = (" | ".join(case) for case in commands() if case[2] == release)
+    for question in stored("phases", release) or drawn:
+        if seen := answer(*question.split(" | ")):
+            yield question, seen
 
 
-if __name__ == "__main__":
-    with pytest.MonkeyPatch.context() as patch:
-        digests = {" | ".join(case): digest(*case, patch) for case in commands()}
-    rows = [f"{json.dumps(case)}: {json.dumps(text)}" for case, text in digests.items() if text]
-    STORED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {release: partial(rows, release) for release in RELEASES}
+
+
+@pytest.mark.parametrize("release", TABLES)
+def test_the_phases_are_as_stored(release: str) -> None:
+    check_table("phases", release, TABLES[release]())
+
+
+def test_there_are_enough_deployments() -> None:
+    assert sum(len(stored("phases", release)) for release in RELEASES) > 60
