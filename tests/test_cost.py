@@ -18,7 +18,7 @@ import oomph
 from oomph.advice.judge import Judge
 from oomph.answers.plan import try_changes, with_advice
 from oomph.engines.common.allocator import Allocator
-from oomph.engines.sglang import weights
+from oomph.engines.sglang.weights import created as weights
 from oomph.engines.vllm import planner
 from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.engines.vllm.scheduler.scheduler import Entry
@@ -56,7 +56,7 @@ NOT_FOR_A_PLAN = {
     "subprocess", "socket", "yaml", "rich", "regex", "numpy", "psutil", "huggingface_hub", "sqlite3", "statistics",
     "inspect", "typing_extensions",
     "oomph.advice.judge", "oomph.cli.plan", "oomph.doctor", "oomph.ir.log_kinds", "oomph.logs", "oomph.search",
-    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web", "oomph.engines.sglang.command",
+    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web", "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
 MOST_MODULES = 192  # of oomph's own; 189 when this was written

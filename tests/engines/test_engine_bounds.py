@@ -17,11 +17,11 @@ from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
 from oomph.engines.registry import engine_of
-from oomph.engines.sglang.command import check as sglang_check
-from oomph.engines.sglang.kernels import _decodes_with_flashinfer
-from oomph.engines.trtllm.command import check as trtllm_check
+from oomph.engines.sglang.command.serve import check as sglang_check
+from oomph.engines.sglang.resolve.kernels import _decodes_with_flashinfer
+from oomph.engines.trtllm.command.options_file import read_file
+from oomph.engines.trtllm.command.serve import check as trtllm_check
 from oomph.engines.trtllm.levers import reasons
-from oomph.engines.trtllm.options_file import read_file
 from oomph.engines.vllm.resolve.attention import largest_item
 from oomph.engines.vllm.resolve.limits import requests_of_class
 from oomph.errors import OomphError

@@ -25,7 +25,7 @@ from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.ollama.planner import resolve_name
 from oomph.engines.registry import engine_named
 from oomph.engines.sglang import controls as sglang_controls
-from oomph.engines.sglang.command import parse as parse_sglang
+from oomph.engines.sglang.command.serve import parse as parse_sglang
 from oomph.engines.sglang.failed import from_arguments
 from oomph.engines.trtllm import resolve as trtllm
 from oomph.engines.vllm import controls as vllm_controls, terms

@@ -20,11 +20,11 @@ from oomph.engines.sglang.drafts import _choice, _layers
 from oomph.engines.sglang.emit import _hierarchical_cache
 from oomph.engines.sglang.failed import _value, from_arguments
 from oomph.engines.sglang.levers import _least_share, balancing_ratio
-from oomph.engines.sglang.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
+from oomph.engines.sglang.resolve.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
 from oomph.engines.sglang.safe_fraction import Decoding
+from oomph.engines.trtllm.command.options_file import put
 from oomph.engines.trtllm.emit import config_file
-from oomph.engines.trtllm.options_file import put
-from oomph.engines.trtllm.pool import stage_layers
+from oomph.engines.trtllm.kv.pool import stage_layers
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.settings import Settings as TrtllmSettings
 from oomph.engines.trtllm.terms import deepgemm_workspace

@@ -24,7 +24,7 @@ from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
 from oomph.engines.llamacpp.tensors import tensors_of, width_of
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.graphs import decode_batches, largest_decode_batch
-from oomph.engines.sglang.resolve import resolve as resolve_sglang
+from oomph.engines.sglang.resolve.steps import resolve as resolve_sglang
 from oomph.engines.trtllm.resolve import graph_batch_sizes, resolve as resolve_trtllm
 from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.kv.specs import Refused

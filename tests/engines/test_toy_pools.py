@@ -22,10 +22,10 @@ from oomph.engines.llamacpp import compute as llamacpp
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
 from oomph.engines.llamacpp.tensors import tensors_of, width_of
-from oomph.engines.sglang.pools import Stage, request_window_tokens, size_pools
-from oomph.engines.sglang.resolve import resolve as resolve_sglang
-from oomph.engines.sglang.settings import shape_of
-from oomph.engines.trtllm import pool
+from oomph.engines.sglang.kv.pools import Stage, request_window_tokens, size_pools
+from oomph.engines.sglang.resolve.settings import shape_of
+from oomph.engines.sglang.resolve.steps import resolve as resolve_sglang
+from oomph.engines.trtllm.kv import pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import rank_terms
 from oomph.engines.vllm.graphs import memory as vllm_graphs

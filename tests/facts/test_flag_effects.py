@@ -23,7 +23,8 @@ OTHERS = {
 
 def read_by_a_plan(engine: str) -> set[str]:
     """The strings in the modules between a command and the GPUs' part of its plan."""
-    modules = [path for path in (ENGINES / engine).glob("*.py") if path.stem not in OTHERS]
+    files = (ENGINES / engine).rglob("*.py")
+    modules = [path for path in files if path.stem not in OTHERS and path.parent.name != "rules"]
     nodes = [node for path in modules for node in ast.walk(ast.parse(path.read_text()))]
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

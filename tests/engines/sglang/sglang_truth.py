@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from oomph.answers.plan import load
-from oomph.engines.sglang.pools import Stage, size_pools
-from oomph.engines.sglang.refusals import refusal_before_load
-from oomph.engines.sglang.resolve import resolve
-from oomph.engines.sglang.weights import RankPlace, created_weights
+from oomph.engines.sglang.kv.pools import Stage, size_pools
+from oomph.engines.sglang.resolve.refusals import refusal_before_load
+from oomph.engines.sglang.resolve.steps import resolve
+from oomph.engines.sglang.weights.created import RankPlace, created_weights
 from oomph.facts.sglang.facts import at
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device

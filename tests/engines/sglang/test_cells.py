@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.sglang.cells import Cells, _index_row, _latent, _row, _sparse_index, _with_drafts, state_bytes
-from oomph.engines.sglang.deepseek_v4 import v4_pool
+from oomph.engines.sglang.kv.cells import Cells, _index_row, _latent, _row, _sparse_index, _with_drafts, state_bytes
+from oomph.engines.sglang.kv.deepseek_v4 import v4_pool
 from oomph.errors import CannotPlan
 from oomph.facts.sglang.facts import at
 from oomph.ir.model import Attention, Indexer, State

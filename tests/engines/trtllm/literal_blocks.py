@@ -1,5 +1,5 @@
 """The two functions of kvCacheManager.cpp once more, statement by statement with the names of the source, and nothing
-shared with `engines/trtllm/blocks.py`: what the test of 1,000 requests compares."""
+shared with `engines/trtllm/kv/blocks.py`: what the test of 1,000 requests compares."""
 
 from __future__ import annotations
 

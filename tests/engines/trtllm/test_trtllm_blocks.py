@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from literal_blocks import KVCacheManager, LlmRequest
 
-from oomph.engines.trtllm.blocks import CacheRequest, Window, needed_for_start, needed_for_step, needed_to_finish
+from oomph.engines.trtllm.kv.blocks import CacheRequest, Window, needed_for_start, needed_for_step, needed_to_finish
 
 CASES = 4000
 

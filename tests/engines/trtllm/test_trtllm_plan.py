@@ -118,7 +118,7 @@ def test_every_option_is_read_or_listed() -> None:
     listed = EFFECTS.listed()
     assert len(listed) == len(set(listed))
     modules = [
-        p for p in (SOURCE / "engines" / "trtllm").glob("*.py") if p.stem not in ("arm", "emit", "engine", "levers")
+        p for p in (SOURCE / "engines" / "trtllm").rglob("*.py") if p.stem not in ("arm", "emit", "engine", "levers")
     ]
     texts = {
         node.value for p in modules for node in ast.walk(ast.parse(p.read_text()))

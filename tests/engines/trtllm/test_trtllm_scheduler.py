@@ -11,7 +11,7 @@ from literal_cache import NoFreeBlocks
 from literal_scheduler import LiteralEngine
 
 import oomph
-from oomph.engines.trtllm.blocks import Window
+from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.simulation import window_of

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.common.created import Placed
-from oomph.engines.sglang.settings import ModelShape, Settings
-from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
+from oomph.engines.sglang.weights.created import RankPlace, created_weights, held_bytes
 from oomph.errors import CannotPlan
 from oomph.facts.sglang.drafts import CHAIN, FAMILY, TREE, Choice
 from oomph.facts.sglang.facts import Facts

@@ -2,7 +2,7 @@
 
 from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
-from oomph.engines.sglang.command import to_words
+from oomph.engines.sglang.command.serve import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
 from oomph.sources.load import load_once

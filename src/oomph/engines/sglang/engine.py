@@ -44,9 +44,9 @@ class SgLang(EngineProtocol):
     releases = part("facts.sglang.versions", "RELEASES")
     nearest = part("facts.sglang.versions", "nearest")
     image_release = part("facts.sglang.versions", "image_release")
-    starts_server = part("engines.sglang.command", "starts_server")
+    starts_server = part("engines.sglang.command.serve", "starts_server")
     knows_flag = part("facts.sglang.flags", "is_known")
-    write_command = part("engines.sglang.command", "to_words")
+    write_command = part("engines.sglang.command.serve", "to_words")
     log_rows = part("facts.sglang.logs", "ROWS")
     inferred = part("engines.common.inferred", "inferred")
     arm_flags = part("engines.sglang.arm", "arm_flags")
@@ -57,11 +57,11 @@ class SgLang(EngineProtocol):
     host_needs = part("engines.sglang.emit", "host_needs")
     uncounted_share = part("facts.unified", "UNCOUNTED_SGLANG")
     lever_words = part("engines.sglang.lever_words", "FLAGS")
-    calls_in = part("engines.sglang.python_call", "calls_engine")
+    calls_in = part("engines.sglang.command.python_call", "calls_engine")
     safe_share = part("engines.sglang.safe_fraction", "safe_fraction")
 
     def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
-        from oomph.engines.sglang import command, python_call
+        from oomph.engines.sglang.command import python_call, serve as command
 
         chosen, notes = call.choose_release(self, release)
         if call.source:
@@ -76,12 +76,12 @@ class SgLang(EngineProtocol):
         return ["python3", "-m", "sglang.launch_server", *arguments]
 
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
-        from oomph.engines.sglang.command import FRONTEND
+        from oomph.engines.sglang.command.serve import FRONTEND
 
         return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-        from oomph.engines.sglang.command import at_release
+        from oomph.engines.sglang.command.serve import at_release
         from oomph.facts.sglang.flags import options_of
 
         return at_release(deployment, options_of(version))
@@ -110,7 +110,7 @@ class SgLang(EngineProtocol):
         return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({counts})"
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.engines.sglang.command import check
+        from oomph.engines.sglang.command.serve import check
         from oomph.engines.sglang.drafts import load_drafter
         from oomph.engines.sglang.planner import plan_sglang
         from oomph.sources.load import load_once, require_layers

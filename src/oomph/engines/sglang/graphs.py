@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oomph.engines.sglang.settings import ModelShape
+from oomph.engines.sglang.resolve.settings import ModelShape
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.memory import decode_sizes, prefill_sizes
 

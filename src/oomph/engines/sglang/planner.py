@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.common.shard import Layout, stage_layers
-from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
 from oomph.engines.sglang.drafts import drafter_row
-from oomph.engines.sglang.pools import Pools, Stage, size_pools
-from oomph.engines.sglang.refusals import refusal_before_load
-from oomph.engines.sglang.resolve import resolve
+from oomph.engines.sglang.kv.buffers import Buffers, buffers_of, fixed_workspace
+from oomph.engines.sglang.kv.pools import Pools, Stage, size_pools
+from oomph.engines.sglang.resolve.refusals import refusal_before_load
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings, is_window
+from oomph.engines.sglang.resolve.steps import resolve
 from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_fraction
-from oomph.engines.sglang.settings import ModelShape, Settings, is_window
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.facts.sglang.facts import Facts, at as facts_at

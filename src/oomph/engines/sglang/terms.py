@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from oomph.engines.common.created import Placed
 from oomph.engines.common.ranks import Rank
 from oomph.engines.sglang.drafts import drafter_bytes
-from oomph.engines.sglang.settings import ModelShape, Settings
-from oomph.engines.sglang.weights import RankPlace, RankWeights, rank_weights
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
+from oomph.engines.sglang.weights.created import RankPlace, RankWeights, rank_weights
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from oomph.engines.common.ranks import Rank
-from oomph.engines.sglang.buffers import Buffers
-from oomph.engines.sglang.pools import Pools
+from oomph.engines.sglang.kv.buffers import Buffers
+from oomph.engines.sglang.kv.pools import Pools
+from oomph.engines.sglang.resolve.settings import Settings
 from oomph.engines.sglang.safe_fraction import EAGER_DECODING, Decoding
-from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Terms
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import Stage, StageName, Term, Verdict

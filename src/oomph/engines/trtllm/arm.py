@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.trtllm.options_file import GRAPHS, OFF
+from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import KNOWN_FIELDS
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from oomph.emit.resources import Host, needs_of
 from oomph.engines.protocol import Container
-from oomph.engines.trtllm.command import to_words
-from oomph.engines.trtllm.options_file import to_yaml
+from oomph.engines.trtllm.command.options_file import to_yaml
+from oomph.engines.trtllm.command.serve import to_words
 from oomph.facts.trtllm.flags import FRONTEND
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan

@@ -54,8 +54,8 @@ class TensorRtLlm(EngineProtocol):
     newest = part("facts.trtllm.versions", "NEWEST")
     nearest = part("facts.trtllm.versions", "nearest")
     image_release = part("facts.trtllm.versions", "image_release")
-    starts_server = part("engines.trtllm.command", "starts_server")
-    write_command = part("engines.trtllm.command", "to_words")
+    starts_server = part("engines.trtllm.command.serve", "starts_server")
+    write_command = part("engines.trtllm.command.serve", "to_words")
     controls = part("engines.trtllm.controls", "CONTROLS")
     arm_flags = part("engines.trtllm.arm", "arm_flags")
     timing = part("engines.trtllm.simulation", "timing")
@@ -64,7 +64,7 @@ class TensorRtLlm(EngineProtocol):
     host_needs = part("engines.trtllm.emit", "host_needs")
     host_plan = part("engines.trtllm.emit", "host_plan")
     reasons = part("engines.trtllm.levers", "reasons")
-    calls_in = part("engines.trtllm.python_call", "calls_engine")
+    calls_in = part("engines.trtllm.command.python_call", "calls_engine")
     log_rows = part("facts.trtllm.logs", "ROWS")
     lever_words = part("engines.trtllm.lever_words", "OPTIONS")
 
@@ -74,7 +74,7 @@ class TensorRtLlm(EngineProtocol):
         return flag in BY_NAME or flag in FILE_NAMES or flag in KV_DTYPE.names
 
     def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
-        from oomph.engines.trtllm import command, python_call
+        from oomph.engines.trtllm.command import python_call, serve as command
 
         chosen, notes = call.choose_release(self, release)
         if call.source:
@@ -118,7 +118,7 @@ class TensorRtLlm(EngineProtocol):
         )
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.engines.trtllm.command import check
+        from oomph.engines.trtllm.command.serve import check
         from oomph.engines.trtllm.draft import with_draft_model
         from oomph.engines.trtllm.planner import plan_trtllm
         from oomph.sources.load import load_once, require_layers

@@ -16,7 +16,7 @@ from oomph.engines.common.levers import (
     larger_cards_lever,
     more_cards_lever,
 )
-from oomph.engines.trtllm.options_file import GRAPHS, OFF
+from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
 from oomph.ir import Attention, Change, Lever, Model, Plan
 from oomph.ir.advice import Kind

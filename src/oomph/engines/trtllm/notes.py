@@ -1,6 +1,6 @@
 """What a plan says beside its figures: what was assumed, what no figure has checked, what the engine does quietly."""
 
-from oomph.engines.trtllm.pool import made_large_by
+from oomph.engines.trtllm.kv.pool import made_large_by
 from oomph.engines.trtllm.timeline import RankState
 from oomph.ir import Attention, Deployment, Model
 from oomph.text.tables import all_that_hold

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
-from oomph.engines.trtllm.notes import assumptions, warnings
-from oomph.engines.trtllm.pool import (
+from oomph.engines.trtllm.kv.pool import (
     Cells,
     Pool,
     cells_of,
@@ -18,6 +17,7 @@ from oomph.engines.trtllm.pool import (
     temporary_blocks,
     with_draft,
 )
+from oomph.engines.trtllm.notes import assumptions, warnings
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import rank_terms

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.engines.trtllm.options_file import GRAPHS, OFF
+from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.engines.trtllm.settings import Settings
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from oomph.engines.trtllm.blocks import Window
+from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.errors import CannotPlan, OomphError

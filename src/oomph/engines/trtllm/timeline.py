@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from oomph.engines.common.ranks import Rank
-from oomph.engines.trtllm.pool import Cells, Pool
+from oomph.engines.trtllm.kv.pool import Cells, Pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import Terms
 from oomph.facts.trtllm.facts import Facts

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.common.created import Build, Placed, created
 from oomph.engines.common.shard import Layout
 from oomph.engines.common.walks import choose_parts, with_experts
-from oomph.engines.trtllm.pool import stage_layers
+from oomph.engines.trtllm.kv.pool import stage_layers
 from oomph.engines.trtllm.settings import Settings
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import weights as facts

@@ -53,7 +53,7 @@ OTHER_WORKSPACE = 60 * MIB
 
 # The driver's part of a decode graph, as vLLM's full graphs take it on an H200 (engines/vllm/graphs/memory.py). Posted
 # lines ("Capture cuda graph end. mem usage": 0.09 GiB for 4 graphs, 0.26 for 7, 1.00 to 1.04 for 36, 1.44 for 52) hold
-# the buffers of engines/sglang/buffers.py too.
+# the buffers of engines/sglang/kv/buffers.py too.
 LEAST_DECODE_GRAPH, DECODE_GRAPH_LAYER = 3 * MIB // 2, 62 * 1024
 # The driver's part of a prefill graph: 4.7 to 10.2 MiB on an H200 (0.5.17: Qwen3-8B, Gemma 2 9B, Qwen3-0.6B). SGLang's
 # own figure is 8 MiB (arg_groups/memory_hook.py:385).

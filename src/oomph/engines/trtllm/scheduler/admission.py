@@ -6,7 +6,7 @@ ones have theirs; MAX_UTILIZATION looks one step ahead and pauses the youngest w
 reused, a request waits while another one computes the block that it needs next (beneficialToSkip).
 """
 
-from oomph.engines.trtllm.blocks import needed_for_start, needed_for_step, needed_to_finish
+from oomph.engines.trtllm.kv.blocks import needed_for_start, needed_for_step, needed_to_finish
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
 from oomph.engines.trtllm.scheduler.counted_pool import CountedPools
 from oomph.engines.trtllm.scheduler.reused_pool import ReusedPool

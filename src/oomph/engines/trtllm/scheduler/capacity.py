@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph.engines.trtllm.blocks import CacheRequest, Window
+from oomph.engines.trtllm.kv.blocks import CacheRequest, Window
 from oomph.simulate.config import Job
 from oomph.units import cdiv
 

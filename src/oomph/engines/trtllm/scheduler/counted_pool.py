@@ -5,7 +5,7 @@ token that begins a block takes one for each beam (adjustBlocksIfNeeded), after 
 window were given back (detachFrontBlock); rejected drafts give theirs back (rewindKVCache).
 """
 
-from oomph.engines.trtllm.blocks import Window
+from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
 from oomph.errors import OomphError
 from oomph.units import cdiv

@@ -7,7 +7,7 @@ one on real blocks.
 
 from collections import deque
 
-from oomph.engines.trtllm.blocks import needed_to_finish
+from oomph.engines.trtllm.kv.blocks import needed_to_finish
 from oomph.engines.trtllm.scheduler.admission import Admission
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
 from oomph.engines.trtllm.scheduler.counted_pool import CountedPools

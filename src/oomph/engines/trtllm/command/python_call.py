@@ -6,7 +6,7 @@ from typing import Any
 
 from oomph.commands.call import Call
 from oomph.commands.python_values import Scope, called, engine_calls, parse
-from oomph.engines.trtllm.options_file import fields_of
+from oomph.engines.trtllm.command.options_file import fields_of
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.ir import Deployment, Engine

@@ -5,8 +5,8 @@ All of it lies in the memory that `mem_fraction_static` leaves; its sizes follow
 
 from msgspec import Struct
 
-from oomph.engines.sglang.pools import Pools
-from oomph.engines.sglang.settings import ModelShape, Settings
+from oomph.engines.sglang.kv.pools import Pools
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.facts.sglang import memory as facts, outside
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Model

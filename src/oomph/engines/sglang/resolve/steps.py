@@ -5,7 +5,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.sglang.card import smi_mib
 from oomph.engines.sglang.drafts import draft_refusal, with_drafts
 from oomph.engines.sglang.graphs import (
     attention_groups,
@@ -16,9 +15,10 @@ from oomph.engines.sglang.graphs import (
     prefill_backend,
     prefill_tokens,
 )
-from oomph.engines.sglang.kernels import choose_kernels
-from oomph.engines.sglang.reserve import GraphPlan, static_fraction
-from oomph.engines.sglang.settings import ModelShape, Settings, context_length, shape_of
+from oomph.engines.sglang.resolve.card import smi_mib
+from oomph.engines.sglang.resolve.kernels import choose_kernels
+from oomph.engines.sglang.resolve.reserve import GraphPlan, static_fraction
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings, context_length, shape_of
 from oomph.facts.dtypes import TORCH
 from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.memory import prefill_sizes

@@ -14,8 +14,8 @@ from oomph.engines.common.allocator import SMALL, SMALL_BUFFER, Allocator, small
 from oomph.engines.common.created import Build, Placed, by_part, created
 from oomph.engines.common.shard import Layout, stage_layers
 from oomph.engines.common.walks import choose_parts, with_experts
-from oomph.engines.sglang.repack import repacked_for_triton
-from oomph.engines.sglang.settings import ModelShape, Settings
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
+from oomph.engines.sglang.weights.repack import repacked_for_triton
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab

@@ -1,6 +1,6 @@
 """What SGLang refuses while it builds a model, in its words: shares that do not divide, classes that it lacks."""
 
-from oomph.engines.sglang.settings import ModelShape, Settings
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Deployment, Experts, Linear, Model
 from oomph.text.tables import first_that_holds

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.resolve.settings import Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Attention, Model
 from oomph.units import round_up

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oomph.commands.call import UNSET, Call, finite, short
-from oomph.engines.trtllm import options_file
+from oomph.engines.trtllm.command import options_file
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.trtllm.facts import Facts, at as facts_at
 from oomph.facts.trtllm.flag_effects import EFFECTS

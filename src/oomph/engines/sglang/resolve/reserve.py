@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.engines.sglang.graphs import attention_groups
-from oomph.engines.sglang.settings import ModelShape
+from oomph.engines.sglang.resolve.settings import ModelShape
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.memory import ENCODER_SIZES, VIT_LARGE, Memory
 from oomph.ir import Model

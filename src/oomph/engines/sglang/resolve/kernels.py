@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.engines.sglang.settings import ModelShape
+from oomph.engines.sglang.resolve.settings import ModelShape
 from oomph.facts.sglang.attention import FA4_PAGE, PAGES
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Device, Model

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.sglang.settings import ModelShape, Settings, is_window
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings, is_window
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.sglang.facts import Facts

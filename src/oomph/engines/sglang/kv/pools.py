@@ -9,9 +9,9 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.sglang.cells import Cells, cells_of, state_bytes
-from oomph.engines.sglang.deepseek_v4 import v4_pool
-from oomph.engines.sglang.settings import ModelShape, Settings
+from oomph.engines.sglang.kv.cells import Cells, cells_of, state_bytes
+from oomph.engines.sglang.kv.deepseek_v4 import v4_pool
+from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Model
 from oomph.units import GIB, MIB, round_up

@@ -1,0 +1,1 @@
+"""What people type for SGLang, to a Deployment and back."""

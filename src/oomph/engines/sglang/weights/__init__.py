@@ -1,0 +1,1 @@
+"""The weights of one rank: what its layers create, and what repacking them takes."""
