@@ -26,8 +26,8 @@ from oomph import catalog
 from oomph.answers.plan import plan
 from oomph.errors import OomphError
 from oomph.ir.plan import Plan
-from oomph.report.bars import sizes
 from oomph.report.plan_json import plan_json
+from oomph.report.screens.bars import sizes
 
 HEADLINES = {
     "fits": ("FITS", "RUNS"),

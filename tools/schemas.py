@@ -19,7 +19,7 @@ import msgspec
 from oomph.answers.compare import Comparison
 from oomph.answers.inspection import Inspection
 from oomph.ir.hardware import GpuList
-from oomph.report import contract, contract_answers, contract_searches
+from oomph.report.contract import answers as contract_answers, plan as contract, searches as contract_searches
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "schema"

@@ -10,8 +10,8 @@ from oomph.advice.what_if import WhatIf
 from oomph.answers.plan import plan, try_changes
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import KINDS, Judged
-from oomph.report.text import Style
-from oomph.report.what_if_text import render
+from oomph.report.screens.plan import Style
+from oomph.report.screens.what_if import render
 from oomph.units import GIB
 
 

@@ -13,8 +13,8 @@ from oomph.answers.plan import plan
 from oomph.engines.ollama.offer import library_name
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, InputError
-from oomph.report.compare_text import render
-from oomph.report.text import Style
+from oomph.report.screens.compare import render
+from oomph.report.screens.plan import Style
 from oomph.search.fit import fit
 from oomph.search.request import knobs_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from oomph.cli.batch import answer_case
 from oomph.cli.main import main
-from oomph.report.contract import BatchError
+from oomph.report.contract.plan import BatchError
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 

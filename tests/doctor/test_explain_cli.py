@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from test_explain import GEMMA, QWEN
 
 from oomph.cli.main import main
-from oomph.report.explain_text import command_lines
+from oomph.report.screens.explain import command_lines
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -6,7 +6,7 @@ import pytest
 
 from oomph.doctor.explain import Explanation, explain
 from oomph.ir.deployment import Deployment, Engine
-from oomph.report.explain_text import text
+from oomph.report.screens.explain import text
 
 BLOCKS = "INFO 03-20 19:18:27 llm_engine.py:322] # GPU blocks: 1842, # CPU blocks: 655"
 OFF = """\

@@ -13,7 +13,7 @@ from oomph.doctor.explain import explain_case
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_paths
-from oomph.report.explain_text import text
+from oomph.report.screens.explain import text
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.log"))
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from oomph.cli.main import main
 from oomph.doctor.posts import Thread, read_thread
 from oomph.doctor.thread import explain_thread
-from oomph.report.thread_text import comment
+from oomph.report.screens.thread import comment
 
 FOLDER = Path(__file__).parent / "threads"
 ISSUE, COMMENTS, PAGE = ((FOLDER / name).read_text() for name in ("issue.json", "comments.json", "thread.txt"))

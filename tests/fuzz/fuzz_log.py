@@ -10,7 +10,7 @@ with atheris.instrument_imports(include=["oomph"]):
     from oomph.doctor.rules import rules
     from oomph.logs.parse import ALL
     from oomph.logs.reader import read_stream
-    from oomph.report.explain_text import text
+    from oomph.report.screens.explain import text
 
     rules()  # imported now, so that they are instrumented too
 

@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 
 from oomph.answers.plan import plan
 from oomph.ir import Margin, Verdict
-from oomph.report.plan_lines import close_words
+from oomph.report.screens.plan import render
+from oomph.report.screens.plan_lines import close_words
 from oomph.report.terminal import Style
-from oomph.report.text import render
 from oomph.units import GIB, gib
 
 PLAIN = Style(io.StringIO())

@@ -8,8 +8,8 @@ import pytest
 
 from oomph.answers.plan import load, run
 from oomph.errors import InputError
-from oomph.report.cards_text import render
-from oomph.report.text import Style
+from oomph.report.screens.cards import render
+from oomph.report.screens.plan import Style
 from oomph.search.cards import cards
 from oomph.search.request import Want
 

@@ -11,8 +11,8 @@ import pytest
 from oomph.answers.plan import load, run
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
-from oomph.report.fit_text import command_lines, fit_json, render
-from oomph.report.text import Style
+from oomph.report.screens.fit import command_lines, fit_json, render
+from oomph.report.screens.plan import Style
 from oomph.search.fit import PREFERENCES, Fit, choose, fit
 from oomph.search.outcome import judge
 from oomph.search.request import Options, Want, context_grid, context_ladder, layouts, user_levels

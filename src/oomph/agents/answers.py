@@ -247,7 +247,7 @@ def _remedy(judged: Judged) -> Remedy:
 
 
 def explain_answer(explanation: Explanation) -> ExplainAnswer:
-    from oomph.report.explain_text import STAGE_WORDS as DIED
+    from oomph.report.screens.explain import STAGE_WORDS as DIED
 
     died = {True: "It failed", False: "It did not fail", None: "Nobody can tell from this whether it failed"}[
         explanation.failed

@@ -138,8 +138,8 @@ def _several(
         raise error  # no GPU is named: once is enough
     check = Check(tuple(items), files=1)
     if as_json:
-        from oomph.report.check_text import check_json
         from oomph.report.json import dumps
+        from oomph.report.screens.check import check_json
 
         sys.stdout.write(dumps(check_json(check, where=where)) + "\n")
     else:

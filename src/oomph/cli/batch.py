@@ -12,7 +12,7 @@ import msgspec
 from oomph.answers.check import EXIT_CODES, Outcome, worst
 from oomph.answers.plan import plan
 from oomph.errors import CommandError, InputError, OomphError
-from oomph.report.contract import BatchError, BatchPlan, PlanOutput
+from oomph.report.contract.plan import BatchError, BatchPlan, PlanOutput
 from oomph.report.plan_json import plan_output
 from oomph.text.nesting import bounded
 

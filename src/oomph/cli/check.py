@@ -63,13 +63,13 @@ def command(
 
 def _body(check: "Check", form: str) -> str:
     if form == "text":
-        from oomph.report.check_text import render
+        from oomph.report.screens.check import render
         from oomph.report.terminal import Style, columns
 
         return render(check, Style(sys.stdout), width=columns())
     if form == "json":
-        from oomph.report.check_text import check_json
         from oomph.report.json import dumps
+        from oomph.report.screens.check import check_json
 
         return dumps(check_json(check)) + "\n"
     from oomph.report import check_formats

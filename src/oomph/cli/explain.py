@@ -73,7 +73,7 @@ def explain(
     if as_json:
         print(result.to_json(indent=1))
         return
-    from oomph.report.explain_text import text
+    from oomph.report.screens.explain import text
     from oomph.report.terminal import columns
 
     width = columns()

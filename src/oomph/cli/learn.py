@@ -67,11 +67,11 @@ def _learn(log: str, gpu: str | None, engine: str, words: str) -> "tuple[Start |
 def _print(starts: "Sequence[Start]", as_json: bool, *, listed: bool = False) -> None:
     if as_json:
         from oomph.report.json import dumps
-        from oomph.report.learn_text import starts_json
+        from oomph.report.screens.learn import starts_json
 
         print(dumps(starts_json(starts)))
     elif listed:
-        from oomph.report.learn_text import list_lines
+        from oomph.report.screens.learn import list_lines
 
         print("\n".join(list_lines(starts)))
     else:

@@ -97,7 +97,7 @@ def _learn(text: str, plan: Any) -> None:
 def _explain(text: str, plan: Any) -> str:
     """Print why it died; the command of the best verified remedy, "" where there is none."""
     from oomph.doctor.explain import explain
-    from oomph.report.explain_text import text as render
+    from oomph.report.screens.explain import text as render
 
     deployment = plan.deployment if plan is not None else None
     try:

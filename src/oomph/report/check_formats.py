@@ -8,7 +8,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from oomph.answers.check import Check, Item, Outcome
-from oomph.report.check_text import WORDS, details
+from oomph.report.screens.check import WORDS, details
 from oomph.text.printable import printable
 
 # SARIF's level and GitHub's command for each outcome that is reported

@@ -1,11 +1,11 @@
-"""An explanation as JSON (report/contract_answers.py)."""
+"""An explanation as JSON (report/contract/answers.py)."""
 
 from typing import Any
 
 from msgspec import to_builtins
 
 from oomph.doctor.explanation import Explanation
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.plan_json import advice_output
 
 _REMEDY = ("change", "kind", "gains_bytes", "verified", "costs", "command", "lever")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 
 
 def dumps(value: Any) -> str:

@@ -1,11 +1,11 @@
-"""A plan as JSON: the contract (report/contract.py). Additions are fine, renames are not."""
+"""A plan as JSON: the contract (report/contract/plan.py). Additions are fine, renames are not."""
 
 from typing import Any
 
 from msgspec import UNSET, to_builtins
 
 from oomph.ir import Advice, HostPart, HostPlan, Judged, KvSummary, Plan, RankPlan, Term, Verdict
-from oomph.report.contract import (
+from oomph.report.contract.plan import (
     SCHEMA,
     AdviceOutput,
     EngineOutput,

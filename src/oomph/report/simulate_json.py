@@ -1,10 +1,10 @@
-"""A simulation as JSON (report/contract_answers.py)."""
+"""A simulation as JSON (report/contract/answers.py)."""
 
 from typing import Any
 
 from msgspec import to_builtins
 
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, TwoReleases, breach
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from oomph.errors import InputError
 from oomph.report.safe import escape
-from oomph.report.simulate_text import duration
+from oomph.report.screens.simulate import duration
 from oomph.simulate.api import Held, Simulation, Sweep
 from oomph.simulate.result import Result
 

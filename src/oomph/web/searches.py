@@ -19,7 +19,7 @@ SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that 
 
 
 def answer_what_if(case: Case) -> Answer:
-    from oomph.report.what_if_text import what_if_json
+    from oomph.report.screens.what_if import what_if_json
     from oomph.web.views.what_if import what_if_view
 
     table = try_changes(run(deployment_of(case)))

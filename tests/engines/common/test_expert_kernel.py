@@ -12,8 +12,8 @@ from oomph.engines.common.shard import Layout
 from oomph.facts.vllm.expert_kernels import KERNELS, Query
 from oomph.facts.vllm.facts import at
 from oomph.ir.model import Experts, Routing, Scheme
+from oomph.report.screens.plan import render
 from oomph.report.terminal import Style
-from oomph.report.text import render
 
 CREATED = [
     ("google/gemma-4-26B-A4B-it", "4x B200", "-tp 4", 14_203_711_306),

@@ -15,7 +15,7 @@ from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.ir.plan import Plan
 from oomph.report.plan_json import plan_json
-from oomph.report.text import Style, render
+from oomph.report.screens.plan import Style, render
 from oomph.units import GIB, MIB
 from oomph.web.views.plan import plan_view
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from oomph.engines.registry import engine_of
 from oomph.ir import KvGroup, Plan
-from oomph.report.advice_text import advice_lines, rows
-from oomph.report.bars import bars
-from oomph.report.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
+from oomph.report.screens.advice import advice_lines, rows
+from oomph.report.screens.bars import bars
+from oomph.report.screens.plan_lines import gpus_line, headline, host_lines, ledger, notes, unsure_lines
 from oomph.report.terminal import Style, clean, folded, title
 from oomph.units import MIB, gib, human
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oomph.ir import Advice, Judged, Outcome, Plan
-from oomph.report.advice_text import more
+from oomph.report.screens.advice import more
 from oomph.units import human
 from oomph.web.cases import gpu_words
 from oomph.web.markup import Html, el, join

@@ -1,7 +1,7 @@
 """The deployments of some files: one line each, then the plan of each."""
 
 from oomph.answers.check import Check, Item, Outcome
-from oomph.report.check_text import WORDS, details, summary
+from oomph.report.screens.check import WORDS, details, summary
 from oomph.web.markup import Html, el
 from oomph.web.views.plan import plan_view
 from oomph.web.views.shared import section, table

@@ -5,8 +5,8 @@ from typing import Any
 from oomph.answers.diff import Change, Diff
 from oomph.engines.registry import engine_of
 from oomph.ir import Plan
-from oomph.report.diff_text import change_words, value_words
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.diff import change_words, value_words
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.units import MIB, human
 from oomph.web.markup import Html, el
 from oomph.web.views.advice import OUTCOMES

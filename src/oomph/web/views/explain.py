@@ -8,7 +8,7 @@ from oomph.doctor.rule import Remedy
 from oomph.doctor.runs import Run
 from oomph.engines.registry import engine_named
 from oomph.ir import STAGES, Judged
-from oomph.report.explain_text import STAGE_WORDS
+from oomph.report.screens.explain import STAGE_WORDS
 from oomph.units import GIB, gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import after_words, apply_change

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from oomph.commands import to_shell
-from oomph.report.fit_text import asked, tightest_stage
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.fit import asked, tightest_stage
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.search.fit import Answer, Fit
 from oomph.simulate.speed import worst_error
 from oomph.units import human

@@ -1,8 +1,8 @@
 """What should I run? The models that run well on these GPUs: quality against speed, and a line for each."""
 
 from oomph.engines.registry import engine_named
-from oomph.report.models_text import basis
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.models import basis
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.units import human

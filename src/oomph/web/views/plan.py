@@ -7,10 +7,10 @@ from oomph.commands import to_shell, without_secrets
 from oomph.engines.registry import engine_of
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Margin, Plan, Term
 from oomph.ir.roles import role_words
-from oomph.report.bars import alike
-from oomph.report.plan_lines import gpus_line, settling_words
+from oomph.report.screens.bars import alike
+from oomph.report.screens.plan import KINDS, activation_words, engine_line, verdict_line
+from oomph.report.screens.plan_lines import gpus_line, settling_words
 from oomph.report.terminal import Style
-from oomph.report.text import KINDS, activation_words, engine_line, verdict_line
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.advice import advice_parts

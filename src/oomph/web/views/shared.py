@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
-from oomph.report.bars import alike, sizes
 from oomph.report.parts import PART_TERMS, PARTS
+from oomph.report.screens.bars import alike, sizes
 from oomph.units import gib, human
 from oomph.web.markup import Html, el, join
 

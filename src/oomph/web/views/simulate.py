@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from oomph.engines.registry import engine_of
-from oomph.report.plan_lines import gpus_line
-from oomph.report.simulate_text import LIMITS, describe_load, duration, error_text, promise_words
+from oomph.report.screens.plan_lines import gpus_line
+from oomph.report.screens.simulate import LIMITS, describe_load, duration, error_text, promise_words
 from oomph.simulate.api import Held, Load, Simulation, Sweep, Target, breach
 from oomph.simulate.build import Setup
 from oomph.simulate.result import Result

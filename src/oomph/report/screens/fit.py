@@ -7,7 +7,7 @@ from oomph.commands import to_command, to_shell
 from oomph.commands.call import quote
 from oomph.ir import STAGE_WORDS, Plan
 from oomph.report.plan_json import plan_json
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, title, wrap
 from oomph.search.fit import Answer, Fit
 from oomph.simulate.speed import worst_error

@@ -4,10 +4,10 @@ from typing import Any
 
 from oomph.commands import to_command, to_shell, without_secrets
 from oomph.pack.pack import Packed, Placed
-from oomph.report.bars import bar_of_parts
-from oomph.report.contract import SCHEMA
-from oomph.report.fit_text import command_lines
-from oomph.report.plan_lines import gpus_line
+from oomph.report.contract.plan import SCHEMA
+from oomph.report.screens.bars import bar_of_parts
+from oomph.report.screens.fit import command_lines
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import INDENT, Style, clean, folded, title
 from oomph.units import gib
 

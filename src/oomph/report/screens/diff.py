@@ -6,10 +6,10 @@ from msgspec import structs, to_builtins
 
 from oomph.answers.diff import Change, Diff
 from oomph.engines.registry import engine_of
-from oomph.report.contract import SCHEMA
-from oomph.report.contract_answers import ChangeOutput, DiffOutput
+from oomph.report.contract.answers import ChangeOutput, DiffOutput
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.plan_json import plan_output
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, folded, title
 from oomph.text.tables import grouped
 from oomph.units import human

@@ -6,7 +6,7 @@ import msgspec
 
 from oomph.commands import to_command
 from oomph.engines.registry import engine_named
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, wrap
 from oomph.search.models import Models
 from oomph.search.picks import Pick

@@ -13,7 +13,7 @@ from oomph.doctor.rule import Rejected
 from oomph.doctor.thread import Run, Tried
 from oomph.ir import Outcome
 from oomph.machine.learn.start import Start
-from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, PlanOutput
+from oomph.report.contract.plan import AdviceOutput, EngineOutput, ErrorDetail, PlanOutput
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result
 from oomph.simulate.search import Target

@@ -3,7 +3,7 @@
 from typing import Any
 
 from oomph.answers.report import Bundle, without_places
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.explain_json import explanation_json
 from oomph.report.plan_json import plan_json
 from oomph.report.terminal import Style

@@ -8,9 +8,9 @@ from oomph.answers.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.plan_json import plan_json
-from oomph.report.plan_lines import close_words, short_words
+from oomph.report.screens.plan_lines import close_words, short_words
 from oomph.report.terminal import Style, clean, length, wrap
 from oomph.units import gib
 

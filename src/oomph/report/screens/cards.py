@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from oomph.report.contract import SCHEMA
-from oomph.report.contract_searches import AskedOutput, CardOutput, CardsOutput, PricesOutput
+from oomph.report.contract.plan import SCHEMA
+from oomph.report.contract.searches import AskedOutput, CardOutput, CardsOutput, PricesOutput
 from oomph.report.terminal import Style, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from oomph.advice.what_if import Row, WhatIf
 from oomph.engines.registry import engine_of
 from oomph.ir import STAGE_WORDS
-from oomph.report.contract import SCHEMA
-from oomph.report.contract_searches import WhatIfOutput, WhatIfRowOutput
+from oomph.report.contract.plan import SCHEMA
+from oomph.report.contract.searches import WhatIfOutput, WhatIfRowOutput
 from oomph.report.plan_json import judged_output, plan_output
-from oomph.report.plan_lines import gpus_line
+from oomph.report.screens.plan import verdict_line
+from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, folded, title, wrap
-from oomph.report.text import verdict_line
 from oomph.units import human
 
 _HEADS = {

@@ -6,9 +6,9 @@ from msgspec import to_builtins
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.thread import Run, ThreadExplanation, Tried
-from oomph.report.contract import SCHEMA
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.explain_json import explanation_json
-from oomph.report.explain_text import STAGE_WORDS
+from oomph.report.screens.explain import STAGE_WORDS
 from oomph.report.terminal import INDENT, Style, clean, wrap
 from oomph.text.redaction import hide_secrets
 

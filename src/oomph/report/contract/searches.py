@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from oomph.report.contract import JudgedOutput, PlanOutput
+from oomph.report.contract.plan import JudgedOutput, PlanOutput
 from oomph.search.picks import Other
 from oomph.search.prices import Against
 

@@ -1,7 +1,7 @@
 """Lines that every plan has, whatever its engine."""
 
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Device, HostPart, HostPlan, Margin, Plan, StageName, Verdict
-from oomph.report.bars import alike
+from oomph.report.screens.bars import alike
 from oomph.report.terminal import INDENT, Style, clean, wrap
 from oomph.units import gib, human
 

@@ -1,0 +1,1 @@
+"""The shapes of the JSON. Additions are fine, renames are not."""
