@@ -55,8 +55,9 @@ NOT_FOR_A_PLAN = {
     "click", "json", "pathlib", "shutil", "locale", "urllib.parse", "ipaddress", "argparse", "dataclasses", "logging",
     "subprocess", "socket", "yaml", "rich", "regex", "numpy", "psutil", "huggingface_hub", "sqlite3", "statistics",
     "inspect", "typing_extensions",
-    "oomph.advice.judge", "oomph.cli.plan", "oomph.doctor", "oomph.ir.log_kinds", "oomph.logs", "oomph.search",
-    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web", "oomph.engines.sglang.command.serve",
+    "oomph.advice.judge", "oomph.cli.commands.plan", "oomph.doctor", "oomph.ir.log_kinds", "oomph.logs", "oomph.search",
+    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web",
+    "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
 MOST_MODULES = 192  # of oomph's own; 189 when this was written

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from oomph import plan
-from oomph.cli.plan import command
+from oomph.cli.commands.plan import command
 
 CASES = (
     ("RTX 4090", "Qwen/Qwen3-8B"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.cli.completion import SCRIPTS, plain_words, quoted
+from oomph.cli.commands.completion import SCRIPTS, plain_words, quoted
 from oomph.cli.main import main
 from oomph.cli.table import COMMANDS
 

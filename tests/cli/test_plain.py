@@ -24,7 +24,7 @@ FOR_CLICK = (
 
 
 def _declared(command: str) -> click.Command:
-    declared: click.Command = import_module(f"oomph.cli.{command.replace('-', '_')}").command
+    declared: click.Command = import_module(f"oomph.cli.commands.{command.replace('-', '_')}").command
     return declared
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from oomph.answers.plan import plan
-from oomph.cli.pack import command
+from oomph.cli.commands.pack import command
 from oomph.commands import parse_command
 from oomph.ir.deployment import Deployment
 from oomph.pack.pack import Packed, pack

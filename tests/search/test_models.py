@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 import oomph
 from oomph.catalog import facts as catalogue
-from oomph.cli.fit import command as fit_command
-from oomph.cli.models import command
+from oomph.cli.commands.fit import command as fit_command
+from oomph.cli.commands.models import command
 from oomph.errors import CommandError, InputError
 from oomph.search import candidates
 from oomph.search.picks import Pick, ranked

@@ -204,7 +204,7 @@ def _call_click(name: str, rest: list[str]) -> int:
 
     import click
 
-    module = import_module(f"oomph.cli.{_file(name)}")
+    module = import_module(f"oomph.cli.commands.{_file(name)}")
     command = getattr(module, "command", None) or getattr(module, _file(name))
     command.epilog = command.epilog or "\b\n" + EXIT_CODES
     try:

@@ -1,4 +1,4 @@
-"""N02 to N28: failures that are not about GPU memory. Each is a row of reading/not_memory.py; its page is made of it."""
+"""N02 to N28: failures that are not about GPU memory. Each is a row of reading/not_memory.py, and so is its page."""
 
 import re
 from collections.abc import Callable

@@ -46,7 +46,7 @@ def explain(
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
     if rule:
-        from oomph.cli.rule import rule_page
+        from oomph.cli.commands.rule import rule_page
 
         print(rule_page(rule), end="")
         return

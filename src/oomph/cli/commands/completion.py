@@ -156,7 +156,7 @@ def _of_command(name: str, before: str, current: str, words: list[str]) -> Itera
 def _click_command(name: str) -> Any:
     from importlib import import_module
 
-    module = import_module(f"oomph.cli.{name.replace('-', '_')}")
+    module = import_module(f"oomph.cli.commands.{name.replace('-', '_')}")
     return getattr(module, "command", None) or getattr(module, name.replace("-", "_"))
 
 

@@ -84,7 +84,7 @@ def _models(
     gpu: str, context: str, users: int | None, prefer: str | None, engine: str, as_json: bool, html: str | None
 ) -> int:
     """Without a model: what should I run?"""
-    from oomph.cli.models import run
+    from oomph.cli.commands.models import run
 
     options = {
         "purpose": "chat", "users": users, "prefer": prefer, "engine": (engine,) if engine else (), "licence": "",
