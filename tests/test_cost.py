@@ -56,7 +56,7 @@ NOT_FOR_A_PLAN = {
     "subprocess", "socket", "yaml", "rich", "regex", "numpy", "psutil", "huggingface_hub", "sqlite3", "statistics",
     "inspect", "typing_extensions",
     "oomph.advice.judge", "oomph.cli.commands.plan", "oomph.doctor", "oomph.ir.log_kinds", "oomph.logs", "oomph.search",
-    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web",
+    "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub.repository", "oomph.web",
     "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip

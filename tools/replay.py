@@ -271,7 +271,7 @@ def without_newest(fields: Fields, arguments: Sequence[str]) -> Fields:
 @contextlib.contextmanager
 def without_a_hub() -> Iterator[None]:
     """What a refusal says of the network differs from machine to machine: nothing is asked, and nothing is cached."""
-    from oomph.sources import hub_home
+    from oomph.sources.hub import home as hub_home
 
     hub = hub_home.hub
     hub_home.hub = lambda: structs.replace(hub(), offline=True, cache="/nowhere")

@@ -166,7 +166,7 @@ def test_the_module_runs_where_the_script_is_not_installed(tmp_path: Path) -> No
 
 def test_a_timeout_of_ours_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     from oomph.cli.settings import take_settings
-    from oomph.sources import transport
+    from oomph.sources.hub import transport
 
     for words, seconds, left in (
         (["--timeout", "5", "inspect", "org/m"], 5.0, ["inspect", "org/m"]),

@@ -3,7 +3,7 @@ import struct
 import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
-    from oomph.sources import gguf
+    from oomph.sources.gguf import header as gguf
 
 from common import run
 

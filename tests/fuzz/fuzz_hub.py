@@ -5,10 +5,10 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
-    from oomph.sources import hub, hub_home
     from oomph.sources.build import build_model
+    from oomph.sources.hub import home as hub_home, repository as hub
+    from oomph.sources.hub.reply import Reply
     from oomph.sources.json_input import parse_object
-    from oomph.sources.reply import Reply
 
 from common import mutate_json, run
 

@@ -8,7 +8,7 @@ import pytest
 
 from oomph.errors import ConfigError
 from oomph.facts.quantization import linear_tensors
-from oomph.sources.quant import read_quant
+from oomph.sources.quant.schemes import read_quant
 
 BASE: dict[str, Any] = {"quant_method": "auto-round", "bits": 4, "group_size": 128, "sym": True}
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 from oomph.errors import HeaderError
 from oomph.facts.dtypes import BLOCKS, GGML
 from oomph.ir.model import Tensor
-from oomph.sources import gguf
-from oomph.sources.gguf import Array
+from oomph.sources.gguf import header as gguf
+from oomph.sources.gguf.header import Array
 from oomph.units import round_up
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)

@@ -12,7 +12,7 @@ from oomph.answers.inspection import inspect
 from oomph.errors import HeaderError
 from oomph.ir.model import Attention, Model, State
 from oomph.sources.folder import read_path
-from oomph.sources.gguf_model import role_of
+from oomph.sources.gguf.model import role_of
 
 
 def made(tmp_path: Path, arch: str, tensors: making.Tensors | None = None, **keys: Any) -> Model:

@@ -14,7 +14,7 @@ from loopback_hub import LoopbackHub
 
 import making
 from oomph.errors import HubError, InputError
-from oomph.sources import transport
+from oomph.sources.hub import transport
 from oomph.sources.load import load_model
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oomph.errors import ConfigError
-from oomph.sources import patterns
 from oomph.sources.load import load_model
-from oomph.sources.patterns import Allowance, Pattern, compile_bounded, contains_any
+from oomph.sources.quant import patterns
+from oomph.sources.quant.patterns import Allowance, Pattern, compile_bounded, contains_any
 
 # Each needs exponential time in an engine that backtracks. The end `\b\B` can never match, and it hides this from an
 # engine that first looks for a letter which must occur.

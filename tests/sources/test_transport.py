@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oomph.errors import HubError
-from oomph.sources import transport
-from oomph.sources.reply import Reply
+from oomph.sources.hub import transport
+from oomph.sources.hub.reply import Reply
 
 
 class RawServer:
@@ -224,7 +224,7 @@ def test_an_interrupt_is_heard_at_once() -> None:
     """Ctrl-C while a server is silent."""
     server = DrippingServer(b"", b"", 0)
     script = (
-        "from oomph.sources.transport import Transport\n"
+        "from oomph.sources.hub.transport import Transport\n"
         f"print('asking', flush=True)\nTransport().get({server.url!r}, limit=10)\n"
     )
     # What a shell starts behind & ignores the signal, and children inherit that.

@@ -12,7 +12,7 @@ import pytest
 import secrets60
 
 from oomph.cli.main import main
-from oomph.sources import transport
+from oomph.sources.hub import transport
 from oomph.text.redaction import Secrets, hide_secrets
 
 FILLED = secrets60.filled()

@@ -88,6 +88,6 @@ def _set_timeout(value: str) -> None:
         seconds = 0.0
     if not 0 < seconds <= 3600:
         raise CommandError(f"--timeout {value[:40]!r} is not a number of seconds up to 3600")
-    from oomph.sources import transport
+    from oomph.sources.hub import transport
 
     transport.QUESTION_SECONDS = seconds

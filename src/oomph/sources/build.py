@@ -10,7 +10,7 @@ from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
 from oomph.sources.arch.rope import context_length
 from oomph.sources.config import Config
-from oomph.sources.quant import read_quant
+from oomph.sources.quant.schemes import read_quant
 from oomph.sources.stored import stored
 
 MOST_LAYERS = 2_000  # a budget: such a plan takes a second; the deepest published models have about 130

@@ -11,7 +11,7 @@ from oomph.sources import safetensors
 from oomph.sources.build import build_model
 from oomph.sources.json_input import read_object, reason
 from oomph.sources.mistral import PARAMS, config_of
-from oomph.sources.quant import as_filed
+from oomph.sources.quant.schemes import as_filed
 
 CONFIG = "config.json"
 POOLING = "modules.json"  # Sentence Transformers' list of what pools the hidden states
@@ -78,8 +78,8 @@ def read_config(path: Path) -> Model:
 
 
 def read_gguf(path: Path) -> Model:
-    from oomph.sources import gguf
-    from oomph.sources.gguf_model import gguf_model
+    from oomph.sources.gguf import header as gguf
+    from oomph.sources.gguf.model import gguf_model
 
     return gguf_model(path.stem, gguf.read(path), source=str(path))
 

@@ -173,11 +173,11 @@ def _keep_here(name: str, *, fresh: bool) -> None:
 
 
 def _from_hub(repo: str, revision: str) -> Model:
-    from oomph.sources import hub
     from oomph.sources.build import build_model
     from oomph.sources.folder import models_among
+    from oomph.sources.hub import repository as hub
     from oomph.sources.json_input import parse_object
-    from oomph.sources.quant import as_filed
+    from oomph.sources.quant.schemes import as_filed
 
     try:
         snapshot = hub.fetch(repo, revision or None)
@@ -211,8 +211,8 @@ def _from_hub(repo: str, revision: str) -> Model:
 
 def _gguf_of_hub(name: str) -> Model:
     """org/name:TAG as llama.cpp's -hf and vLLM read it, or org/name/path/file.gguf."""
-    from oomph.sources import hub
     from oomph.sources.folder import models_among
+    from oomph.sources.hub import repository as hub
 
     repo, colon, tag = name.partition(":")
     if not colon:
@@ -234,15 +234,17 @@ def _gguf_of_hub(name: str) -> Model:
 
 
 def _gguf_file(repo: str, file: str, revision: str) -> Model:
-    from oomph.sources import gguf, hub
-    from oomph.sources.gguf_model import gguf_model
+    from oomph.sources.gguf import header as gguf
+    from oomph.sources.gguf.model import gguf_model
+    from oomph.sources.hub import repository as hub
 
     return gguf_model(f"{repo}/{file}", gguf.read(hub.open_file(repo, file, revision or None)), source="hub")
 
 
 def _from_address(url: str) -> Model:
-    from oomph.sources import gguf, hub
-    from oomph.sources.gguf_model import gguf_model
+    from oomph.sources.gguf import header as gguf
+    from oomph.sources.gguf.model import gguf_model
+    from oomph.sources.hub import repository as hub
 
     path = url.split("://")[-1].partition("?")[0].partition("#")[0].rstrip("/")
     if path.lower().endswith(".gguf"):

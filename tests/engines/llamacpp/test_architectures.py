@@ -16,8 +16,8 @@ from oomph.engines.llamacpp.cache import refusal
 from oomph.engines.llamacpp.measure import HOST, measure, subject
 from oomph.engines.llamacpp.settings import resolve
 from oomph.facts.llamacpp.flags import EXPERTS
-from oomph.sources.gguf import read
-from oomph.sources.gguf_model import gguf_model
+from oomph.sources.gguf.header import read
+from oomph.sources.gguf.model import gguf_model
 
 __all__ = ["native"]
 

@@ -18,8 +18,8 @@ from oomph.engines.llamacpp.measure import HOST, measure, place, share_of, subje
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.engines.llamacpp.tensors import tensors_of, units_of, width_of
 from oomph.ir.model import Model
-from oomph.sources.gguf import read
-from oomph.sources.gguf_model import gguf_model
+from oomph.sources.gguf.header import read
+from oomph.sources.gguf.model import gguf_model
 
 MIB = 1 << 20
 LINE = re.compile(r"(\S+)\s+(model|KV|RS|output|compute) buffer size =\s*([\d.]+) MiB")

@@ -15,8 +15,8 @@ from oomph.engines.llamacpp.convert import quantize, to_gguf
 from oomph.engines.llamacpp.tensors import tensors_of
 from oomph.errors import CannotPlan
 from oomph.facts.llamacpp.quantize import About
-from oomph.sources.gguf import read
-from oomph.sources.gguf_model import gguf_model
+from oomph.sources.gguf.header import read
+from oomph.sources.gguf.model import gguf_model
 from oomph.sources.load import load_model
 
 FTYPES = {

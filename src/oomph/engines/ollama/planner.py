@@ -162,8 +162,8 @@ def resolve_name(text: str, environment: dict[str, str]) -> tuple[Model, int, di
 
 
 def _blob(path: str, text: str) -> Model:
-    from oomph.sources import gguf
-    from oomph.sources.gguf_model import gguf_model
+    from oomph.sources.gguf import header as gguf
+    from oomph.sources.gguf.model import gguf_model
 
     return gguf_model(text, gguf.read(path), source="Ollama's store")
 

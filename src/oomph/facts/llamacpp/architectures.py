@@ -1,7 +1,7 @@
 """Which layers of a GGUF architecture keep what: the facts that llama.cpp has in code and the file does not say.
 
 src/models/<architecture>.cpp, load_arch_hparams (b11739). What the file does say (head counts, widths, windows) is read
-in sources/gguf_model.py. An architecture without a row has its weights told and its cache refused.
+in sources/gguf/model.py. An architecture without a row has its weights told and its cache refused.
 """
 
 from typing import Literal

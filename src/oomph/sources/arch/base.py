@@ -30,7 +30,7 @@ from oomph.ir import (
 )
 from oomph.sources.arch.rope import rope_of as rope_of
 from oomph.sources.config import Config
-from oomph.sources.quant_fields import Kind, Quant
+from oomph.sources.quant.fields import Kind, Quant
 
 
 class Skeleton(Struct, frozen=True):

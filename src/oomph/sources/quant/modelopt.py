@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir import Scheme
-from oomph.sources.patterns import Allowance, contains_any
-from oomph.sources.quant_fields import Kind, Quant, group_size_of, make_quant, names_of
+from oomph.sources.quant.fields import Kind, Quant, group_size_of, make_quant, names_of
+from oomph.sources.quant.patterns import Allowance, contains_any
 
 
 def read(config: Mapping[str, Any]) -> Quant:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir import Quantization, Scheme
-from oomph.sources.patterns import Allowance, Pattern, contains_any
-from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, table_of
+from oomph.sources.quant.fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, table_of
+from oomph.sources.quant.patterns import Allowance, Pattern, contains_any
 
 # Scheme.format of what not every release reads (facts/vllm/weights.py)
 EXPERTS_MADE_ANEW = "ModelOpt experts in an FP8 checkpoint"
@@ -164,7 +164,7 @@ def _fp8(config: Mapping[str, Any]) -> Quant:
 
 
 def _made_anew(layers: Mapping[str, Any]) -> dict[str, Scheme | None]:
-    from oomph.sources.quant_modelopt import scheme_of
+    from oomph.sources.quant.modelopt import scheme_of
 
     schemes = {str(k): scheme_of(str(v.get("quant_algo", "")), v) for k, v in layers.items() if isinstance(v, Mapping)}
     return {name: scheme and replace(scheme, format=EXPERTS_MADE_ANEW) for name, scheme in schemes.items()}
@@ -211,13 +211,13 @@ def _file(name: str) -> Callable[[Mapping[str, Any]], Quant]:
     """A method with a file of its own, imported when a checkpoint has it."""
 
     def read(config: Mapping[str, Any]) -> Quant:
-        quant: Quant = import_module(f"oomph.sources.{name}").read(config)
+        quant: Quant = import_module(f"oomph.sources.quant.{name}").read(config)
         return quant
 
     return read
 
 
-_auto_round, _compressed_tensors, _modelopt = _file("auto_round"), _file("quant_compressed"), _file("quant_modelopt")
+_auto_round, _compressed_tensors, _modelopt = _file("auto_round"), _file("compressed"), _file("modelopt")
 
 
 def _fbgemm_fp8(config: Mapping[str, Any]) -> Quant:

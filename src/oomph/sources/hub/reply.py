@@ -7,7 +7,7 @@ from urllib.parse import SplitResult
 from msgspec import Struct
 
 from oomph.errors import HubError
-from oomph.sources.failures import BadAnswer, Cut
+from oomph.sources.hub.failures import BadAnswer, Cut
 
 MAX_ERROR_BYTES = 1 << 16
 MAX_SKIP_BYTES = 64 << 20  # how far to read on when a server ignores the range it was asked for

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from oomph.errors import HubError, InputError
-from oomph.sources.transport import Transport
+from oomph.sources.hub.transport import Transport
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -15,13 +15,14 @@ from msgspec import Struct
 
 from oomph.errors import HeaderError, HubError, InputError
 from oomph.ir import Tensor
-from oomph.sources import boundary, hub_home, safetensors
-from oomph.sources.hub_home import Hub
+from oomph.sources import boundary, safetensors
+from oomph.sources.hub import home as hub_home
+from oomph.sources.hub.home import Hub
+from oomph.sources.hub.remote import Asked, RemoteFile, refuse
+from oomph.sources.hub.reply import Reply
+from oomph.sources.hub.transport import Transport, Unreachable, in_parallel
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file
 from oomph.sources.ranges import LocalFile, Ranges
-from oomph.sources.remote import Asked, RemoteFile, refuse
-from oomph.sources.reply import Reply
-from oomph.sources.transport import Transport, Unreachable, in_parallel
 from oomph.text.nesting import bounded
 
 CONFIG = "config.json"

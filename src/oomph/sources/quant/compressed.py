@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from oomph.errors import ConfigError
 from oomph.ir import Scheme
-from oomph.sources.patterns import Allowance, Pattern, is_plain
-from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
+from oomph.sources.quant.fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
+from oomph.sources.quant.patterns import Allowance, Pattern, is_plain
 
 
 def read(config: Mapping[str, Any]) -> Quant:

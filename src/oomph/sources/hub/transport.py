@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from oomph.errors import HubError
-from oomph.sources.failures import BadAnswer, Cut, OutOfTime, http_error, is_final, reason
-from oomph.sources.reply import Reply, receive
+from oomph.sources.hub.failures import BadAnswer, Cut, OutOfTime, http_error, is_final, reason
+from oomph.sources.hub.reply import Reply, receive
 
 if TYPE_CHECKING:
     import urllib3

@@ -7,7 +7,7 @@ from typing import NoReturn
 from oomph.errors import HeaderError
 from oomph.facts.llamacpp.architectures import ARCHITECTURES, GgufArch
 from oomph.ir import Attention, Block, Layer, Mixer, Model, Param, Quantization, Role, State, Stored, Tensor
-from oomph.sources.gguf import GGUF
+from oomph.sources.gguf.header import GGUF
 
 MAX_LAYERS = 2_000  # a budget, as build.py has for config.json
 MAX_WIDTH = 1 << 32

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir import Quantization, Scheme
-from oomph.sources.patterns import Allowance, Pattern
-from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of
+from oomph.sources.quant.fields import Kind, Quant, bits_of, group_size_of
+from oomph.sources.quant.patterns import Allowance, Pattern
 
 _SPECIAL = frozenset(r"*+?^$()[]{}|\\")
 

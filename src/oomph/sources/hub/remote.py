@@ -6,8 +6,8 @@ from urllib.parse import quote
 from msgspec import Struct, structs
 
 from oomph.errors import HubError
-from oomph.sources.reply import Reply
-from oomph.sources.transport import Transport
+from oomph.sources.hub.reply import Reply
+from oomph.sources.hub.transport import Transport
 
 FIRST_READ = 1 << 20
 
