@@ -193,7 +193,7 @@ def test_replace_names_fields_that_exist() -> None:
 
 def test_nothing_is_remembered_by_its_id() -> None:
     """A key is a value. An id may be another object's once the first is gone, and it hides what two results share."""
-    unhashable = {"commands/yaml_text.py"}  # which of a document's own lists and dictionaries are the same
+    unhashable = {"commands/manifests/yaml_text.py"}  # which of a document's own lists and dictionaries are the same
     wrong = [
         where(path, node)
         for path in files()

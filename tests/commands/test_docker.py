@@ -3,7 +3,7 @@ import shlex
 import pytest
 
 from oomph.commands import parse_command
-from oomph.commands.docker import gpus_option
+from oomph.commands.manifests.docker import gpus_option
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm.versions import NEWEST
 

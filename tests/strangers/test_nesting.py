@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.commands.yaml_text import load
+from oomph.commands.manifests.yaml_text import load
 from oomph.errors import CommandError
 from oomph.text.nesting import DEEPEST, MOST_VALUES, TooDeep, bounded
 from source_trees import SRC, files, tree
@@ -161,4 +161,4 @@ def test_every_reader_of_json_is_bounded() -> None:
                 assert any(isinstance(part, ast.Name) and part.id == "bounded" for part in inside) or (
                     name in ("sources/json_input.py", "sources/safetensors.py")  # the second look at what was bounded
                 ), f"{name}:{node.lineno}: {called} of a text that was not bounded"
-            assert "yaml.load" not in called or name == "commands/yaml_text.py", f"{name}:{node.lineno}"
+            assert "yaml.load" not in called or name == "commands/manifests/yaml_text.py", f"{name}:{node.lineno}"

@@ -53,15 +53,15 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     sort = files.sort_of(text, name)
     what = name or "the text"
     if sort == "kubernetes":
-        from oomph.commands import kubernetes
+        from oomph.commands.manifests import kubernetes
 
         return kubernetes.calls(text, name or "the manifest")
     if sort == "yaml":
-        from oomph.commands import yaml_jobs
+        from oomph.commands.manifests import jobs as yaml_jobs
 
         return yaml_jobs.calls(text, {**around.outside, **environment}, name or "the file")
     if sort == "compose":
-        from oomph.commands import compose
+        from oomph.commands.manifests import compose
 
         return compose.calls(text, {**around.outside, **environment}, name or "the compose file")
     if sort == "notebook":
@@ -69,7 +69,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "python":
         return _python(text, environment, around)
     if sort == "dockerfile":
-        from oomph.commands import dockerfile
+        from oomph.commands.manifests import dockerfile
 
         return dockerfile.calls(text, {**around.outside, **environment})
     if sort == "makefile":
@@ -165,7 +165,7 @@ def _notebook(text: str, what: str, environment: dict[str, str], around: Around)
 
 def _is_python(source: str) -> bool:
     """A cell in another language, or a broken one, does not stop the others."""
-    from oomph.commands.python_values import parse
+    from oomph.commands.python.values import parse
 
     try:
         parse(source)
@@ -180,7 +180,7 @@ def _python(text: str, environment: dict[str, str], around: Around) -> dict[str,
 
 
 def _python_parts(script: str, source: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
-    from oomph.commands import python_words
+    from oomph.commands.python import words as python_words
 
     by_name = _shell(script, environment, around, 1) if script.strip() else {}
     try:

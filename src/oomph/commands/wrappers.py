@@ -77,7 +77,7 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         raise CommandError("the command is wrapped too deeply")
     if engine_of(words):
         return Call(tuple(words), inner)
-    from oomph.commands import docker  # most commands that people plan are bare
+    from oomph.commands.manifests import docker  # most commands that people plan are bare
 
     head = program(words[0])
     if head in docker.PROGRAMS and docker.is_run(words):
@@ -137,7 +137,7 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
 def _image(words: Sequence[str]) -> str:
     """The container that a job runs in: srun --container-image=IMAGE, apptainer exec docker://IMAGE or IMAGE.sif."""
-    from oomph.commands import docker
+    from oomph.commands.manifests import docker
 
     for i, word in enumerate(words):
         name, _, value = word.partition("=")
@@ -156,7 +156,7 @@ def _only_named(words: Sequence[str]) -> bool:
 
 
 def _starts_wrapper(words: Sequence[str]) -> bool:
-    from oomph.commands import docker
+    from oomph.commands.manifests import docker
 
     head = program(words[0])
     if head in docker.PROGRAMS:

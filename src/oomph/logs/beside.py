@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from oomph.commands.docker import image_engine
+from oomph.commands.manifests.docker import image_engine
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.text.late import late_pattern

@@ -171,7 +171,7 @@ def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
     """docker run has options of its own: the part behind the image is the engine's."""
     if re.match(r"(?:docker|podman|nerdctl) run\b", command):
         from oomph.commands.call import memory_variables
-        from oomph.commands.docker import run
+        from oomph.commands.manifests.docker import run
 
         try:
             call = run(shlex.split(command), {})

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.commands import files, read_deployments
-from oomph.commands.yaml_jobs import is_llama_swap
-from oomph.commands.yaml_text import load
+from oomph.commands.manifests.jobs import is_llama_swap
+from oomph.commands.manifests.yaml_text import load
 from oomph.errors import CommandError
 from oomph.ir import Deployment
 from oomph.pack.swap import MOST, loaded_together

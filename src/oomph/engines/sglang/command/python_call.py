@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.commands.call import Call, short
-from oomph.commands.python_values import Scope, engine_calls, parse
+from oomph.commands.python.values import Scope, engine_calls, parse
 from oomph.errors import CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Options, options_of

@@ -61,7 +61,7 @@ _TRITON_KEYS = (
 def read_text(text: str, where: str) -> dict[str, Any]:
     if where.endswith(".pbtxt"):
         return _triton(text, where)
-    from oomph.commands.yaml_text import load
+    from oomph.commands.manifests.yaml_text import load
 
     documents = load(text, where)
     if not documents:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.commands.call import Call
-from oomph.commands.python_values import Scope, called, engine_calls, parse
+from oomph.commands.python.values import Scope, called, engine_calls, parse
 from oomph.engines.trtllm.command.options_file import fields_of
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flag_effects import EFFECTS

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands.call import Call, memory_variables, short, shown
-from oomph.commands.python_values import Scope, called, parse
+from oomph.commands.python.values import Scope, called, parse
 from oomph.engines.vllm.command.arguments import NoSuchFlag
 from oomph.engines.vllm.command.values import Refused, check_keys, check_python
 from oomph.errors import CommandError

@@ -199,7 +199,7 @@ def _read_config(path: str) -> dict[Any, Any]:
     if not path.endswith((".yaml", ".yml")):
         raise CommandError(f"Config file must be of a yaml/yml type. {shown(path.split('.')[-1])} supplied")
     from oomph.commands.files import read_settings
-    from oomph.commands.yaml_text import load
+    from oomph.commands.manifests.yaml_text import load
 
     documents = load(read_settings(path, "config file"), path)
     if len(documents) != 1 or not isinstance(documents[0], dict):

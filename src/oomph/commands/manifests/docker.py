@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from oomph.commands.call import Call, program, short, shown
-from oomph.commands.memory_limit import docker_bytes
+from oomph.commands.manifests.memory_limit import docker_bytes
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError
 

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands.call import Call
-from oomph.commands.container_fields import environment_of, gpus_of, words_of
-from oomph.commands.docker import image_engine
-from oomph.commands.yaml_text import load
+from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.manifests.docker import image_engine
+from oomph.commands.manifests.yaml_text import load
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import CommandError, OomphError
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from oomph.commands.call import PROGRAM, SERVER, Call
-from oomph.commands.python_values import Scope, Unknown, called, parse
+from oomph.commands.python.values import Scope, Unknown, called, parse
 from oomph.commands.wrappers import engine_of, peel, script_calls, starts
 from oomph.errors import CommandError
 from oomph.text.late import late_pattern

@@ -6,12 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import docker, named_gpus
+from oomph.commands import named_gpus
 from oomph.commands.call import SERVER, Call, short
-from oomph.commands.custom_resources import camel_flags, ray_serve
 from oomph.commands.expansion import LIMIT
+from oomph.commands.manifests import docker
+from oomph.commands.manifests.custom_resources import camel_flags, ray_serve
+from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
-from oomph.commands.yaml_text import load
 from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
 

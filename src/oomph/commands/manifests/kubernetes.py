@@ -6,18 +6,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import custom_resources, docker, memory_limit, named_gpus
+from oomph.commands import named_gpus
 from oomph.commands.call import SERVER, Call, shown
-from oomph.commands.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.manifests import custom_resources, docker, memory_limit
+from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call
-from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT, NAMES, all_engines
 from oomph.errors import OomphError
 
 
 def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
     """A call per container that runs an engine, under "Kind name/container"."""
-    from oomph.commands.yaml_jobs import refuse_templates
+    from oomph.commands.manifests.jobs import refuse_templates
 
     if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
         refuse_templates(text, name)

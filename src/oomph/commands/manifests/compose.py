@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import docker, memory_limit, shell
+from oomph.commands import shell
 from oomph.commands.call import PROGRAM, Call, short, shown
-from oomph.commands.container_fields import yaml_word
+from oomph.commands.manifests import docker, memory_limit
+from oomph.commands.manifests.container_fields import yaml_word
+from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call
-from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError, OomphError
 

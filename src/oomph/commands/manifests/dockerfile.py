@@ -4,8 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 
-from oomph.commands import docker, shell
+from oomph.commands import shell
 from oomph.commands.call import Call, short
+from oomph.commands.manifests import docker
 from oomph.commands.wrappers import container_call
 from oomph.errors import CommandError
 from oomph.text.nesting import bounded

@@ -1,0 +1,1 @@
+"""Containers and jobs as files describe them: Dockerfiles, compose, Kubernetes, other tools' YAML."""

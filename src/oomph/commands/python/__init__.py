@@ -1,0 +1,1 @@
+"""Python sources that start a server, read as syntax trees and never run."""
