@@ -67,8 +67,8 @@ class PlainFlags(Struct, frozen=True):
     all2all_backend: str = ""
     gdn_prefill_backend: str = ""
     fuses_all_reduce: bool = True
-    # device_allocator/cumem.py: weights are created and converted inside a pool of PyTorch's. What a conversion frees is
-    # used again by the next one, but given back only when the load is over (`_trim`, 0.32.0)
+    # device_allocator/cumem.py: weights are created and converted inside a pool of PyTorch's. What a conversion frees
+    # is used again by the next one, but given back only when the load is over (`_trim`, 0.32.0)
     pools_memory: bool = False
     prompt_embeds: bool = False
 
