@@ -78,8 +78,12 @@ def _by_words(
         if reached is None and _ran(functions, files):
             return "profile_run", "traceback"  # a layer is run for the first time while profiling
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
-    if failure.kind == "cumem_oom" and (placed := frame_stage(functions, files)):
-        return placed, "traceback"  # with --enable-sleep-mode weights and KV cache come from the same allocator
+    if failure.kind == "cumem_oom":  # with --enable-sleep-mode weights and KV cache come from the same allocator
+        if placed := frame_stage(functions, files):
+            return placed, "traceback"
+        reached = milestone(before)
+        if not any(observation.kind == "slept" for observation in before) and reached != "runtime_request":
+            return ("kv_alloc", "milestone") if reached in _KV_IS_NEXT else ("weights_load", "milestone")
     if stated is not None:
         return stated, "message"
     if failure.kind == "exception" and failure.values.get("type") in OF_CLIENTS:
@@ -101,6 +105,8 @@ def _where_unknown(
     return ("weights_load", "traceback") if in_loader or loading else ("other", "message")
 
 
+# Stages after which the next thing that sleep mode's allocator is asked for is the KV cache.
+_KV_IS_NEXT = ("profile_run", "cudagraph_profile", "kv_check", "kv_alloc")
 _LOADER = late_pattern(r"(?i)unknown (?:model architecture|pre-tokenizer type|projector type)|decoder rope type")
 
 

@@ -2,10 +2,10 @@
 
 What it is: sleep mode gives GPU memory back; wake_up maps it again and finds it used by others.
 
-How to recognise it: "CUDA Error: out of memory at ... cumem_allocator.cpp", create_and_map or wake_up in the
-traceback.
+How to recognise it: "CUDA Error: out of memory at ... cumem_allocator.cpp" once the engine was up or slept,
+create_and_map or wake_up in the traceback.
 
-Look-alikes: R08.
+Look-alikes: R08; the same line while the weights are loaded, since sleep mode creates them in the same allocator.
 
 What fixes it: free the card first; wake up weights, then KV; a lower utilization.
 
@@ -29,7 +29,7 @@ def match(case: Case) -> Candidate | None:
         return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
-    if case.in_traceback("load_model", "determine_available_memory", "initialize_from_config"):
+    if case.stage != "runtime_request":
         return None  # its allocator was refused memory at the start, before anything slept
     freed, rest = case.value("slept", "freed"), case.value("slept", "kept")
     text = "The engine slept, and its memory was taken by something else before it woke up."

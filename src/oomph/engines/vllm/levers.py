@@ -52,6 +52,7 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
     return chain(
         host_levers(plan),
         _budget(plan),
+        _pool(plan),
         _batch(plan, model),
         _graphs(plan),
         _cache(plan, model),
@@ -117,6 +118,13 @@ def _budget(plan: Plan) -> Iterator[Lever]:
     smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.1 <= value < now]
     for lever in _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True, frees=()):
         yield replace(lever, two_sided=is_shared)
+
+
+def _pool(plan: Plan) -> Iterator[Lever]:
+    """Sleep mode loads into a pool that cannot give back what conversions free."""
+    if plan.deployment.flags.get("enable_sleep_mode") and plan.verdict.stage == "weights_load":
+        settings = [(None, "the server cannot sleep", 2)]
+        yield from _flag(plan, "enable_sleep_mode", settings, ("load_peak",), {}, name="enable_sleep_mode")
 
 
 def _below(share: float) -> list[float]:

@@ -262,7 +262,8 @@ def _setting(run: Run, build: Build, device: Device) -> Setting:
         # Marlin's workspace is 4 or 16 bytes each, allocated in steps of 512: cards that differ less share one result
         sms=round_up(device.sm_count or _SMS, 32),
         dummy=flags.load_format == "dummy",
-        expandable="expandable_segments:True" in conf,
+        # device_allocator/cumem.py switches them off while it fills its pool (0.32.0)
+        expandable="expandable_segments:True" in conf and not run.settings.flags.pools_memory,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
         buffers=model_buffers(run.traits, build, rules, tokens),
         mla_workspace=rules.mla_workspace(device.sm) if mla else 0,
