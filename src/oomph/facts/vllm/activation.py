@@ -193,6 +193,8 @@ class Profile(Facts):
         ("0.22.0", frozenset({"compressed-tensors"})),
         ("0.23.0", frozenset()),
     )
+    # quantization/utils/humming/priority.py: on Hopper, Humming's kernels come before Marlin's
+    prefers_humming = since("0.32.0")
 
 
 # Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).

@@ -30,6 +30,23 @@ def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
     return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(taken)
 
 
+def _humming(scheme: Scheme, batch: Batch) -> bool:
+    """Weights of four bits, or integers with 16-bit inputs, where Marlin would be next."""
+    four = scheme.bits == 4 or (scheme.kind == "int" and scheme.input_bits == 16)
+    return batch.rules.prefers_humming and batch.sm == 90 and four
+
+
+def _humming_workspace(experts: Experts, batch: Batch) -> int:
+    """fused_humming_moe.py get_buffer_metas (0.32.0): input, both products, the activation between them and the output
+    lie in two buffers by turns. Under expert parallelism the input is repeated for every expert of a token."""
+    inner, rows = expert_width(experts, batch), batch.tokens * experts.top_k
+    inputs = rows if batch.layout.expert_parallel and batch.layout.moe_ranks > 1 else batch.tokens
+    first = max(inputs * experts.hidden, rows * inner)
+    second = rows * max(experts.hidden, inner * (2 if experts.gated else 1))
+    width = nbytes(batch.dtype, 1)
+    return round_up(first * width, 256) + round_up(second * width, 256)
+
+
 def expert_width(experts: Experts, batch: Batch) -> int:
     return experts.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
 
@@ -43,6 +60,9 @@ def expert_workspace(block: Block, batch: Batch) -> int:
             continue
         if experts.scheme is not None and _flashinfer(experts.scheme, batch):
             best = max(best, round_up(batch.tokens * experts.hidden * nbytes(batch.dtype, 1), 256))
+            continue
+        if experts.scheme is not None and _humming(experts.scheme, batch):
+            best = max(best, _humming_workspace(experts, batch))
             continue
         inner = expert_width(experts, batch)
         marlin = experts.scheme is not None and experts.scheme.bits == 4

@@ -264,7 +264,7 @@ def _setting(run: Run, build: Build, device: Device) -> Setting:
         dummy=flags.load_format == "dummy",
         # device_allocator/cumem.py switches them off while it fills its pool (0.32.0)
         expandable="expandable_segments:True" in conf and not run.settings.flags.pools_memory,
-        before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
+        before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)) if _embeds_input(run) else 0,
         buffers=model_buffers(run.traits, build, rules, tokens),
         mla_workspace=rules.mla_workspace(device.sm) if mla else 0,
         lora=slots(model, build, flags.lora, facts.lora, tokens, settings.max_num_seqs),
@@ -272,6 +272,11 @@ def _setting(run: Run, build: Build, device: Device) -> Setting:
         online=rules.online_fp8 if scheme is not None and scheme.method == "fp8" else "",
         file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.load_format == "fastsafetensors" else 0,
     )
+
+
+def _embeds_input(run: Run) -> bool:
+    """Does the runner make a buffer for a batch of embeddings before the load? V2 makes its own after it."""
+    return run.settings.model_runner != "v2"
 
 
 def _left_over(nbytes: int) -> int:
