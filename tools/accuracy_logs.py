@@ -158,7 +158,7 @@ def judge(
             continue
         seen = result.failed or case.has("mm_worst_case", "capture_begin", "lc_pipeline_retry")
         if not seen:
-            result = planned(case, result, loader=in_catalogue)
+            result = planned(case, loader=in_catalogue)
         right = result.stage == row["failure"]
         unknown = " (its record does not know the stage)" if row["failure"] == "other" and not seen else ""
         note = f"{row['failure']}, said {result.stage}{unknown}"

@@ -94,4 +94,4 @@ def test_a_shortened_name_is_planned_and_another_attempt_s_error_is_no_doubt() -
 
 def test_planned_is_what_explain_does() -> None:
     case = read_case(BARE)
-    assert planned(case, explain(BARE, plan=False)).engine.name == "vllm"
+    assert planned(case).engine.name == "vllm"

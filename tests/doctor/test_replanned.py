@@ -16,7 +16,7 @@ import pytest
 
 from oomph.answers.plan import load, run
 from oomph.commands import parse_command
-from oomph.doctor.explain import explain_case, read_raw
+from oomph.doctor.explain import read_raw
 from oomph.doctor.verify import planned
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import OomphError
@@ -74,7 +74,7 @@ def verified_are_planned(text: str, beside: tuple[str, str] | None, engine: str 
             fitting.append(deployment)
         return plan
 
-    explanation = planned(case, explain_case(case), planner=record, loader=load)
+    explanation = planned(case, planner=record, loader=load)
     verified = [remedy for remedy in explanation.remedies if remedy.verified and remedy.lever != "again"]
     for remedy in verified:
         assert remedy.command, remedy.change

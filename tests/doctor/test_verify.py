@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from test_explain import GEMMA, QWEN, TOKENS, levers
 
 from oomph.answers.plan import load
 from oomph.doctor.enrich import names
-from oomph.doctor.explain import explain_case, read_case
+from oomph.doctor.explain import explain, read_case
 from oomph.doctor.rebuild import devices, gpu_row
+from oomph.doctor.rule import Rule
 from oomph.doctor.verify import planned
 from oomph.engines.vllm.failed import observed
 from oomph.errors import CannotPlan, UnknownModel
@@ -23,7 +25,7 @@ WITH_GPU = "2x 5070 Ti\n" + GEMMA
 
 def test_weights_case_is_planned() -> None:
     case = read_case(WITH_GPU)
-    e = planned(case, explain_case(case))
+    e = planned(case)
     assert "one rank has 14.76 GiB of parameters (attention 8.00, MLP 5.45, embedding 1.31)" in e.cause.text
     assert "mlp.gate_up_proj in 4 bits (55.12 MiB)" in e.cause.text
     verified = [r for r in e.remedies if r.verified]
@@ -35,7 +37,7 @@ def test_weights_case_is_planned() -> None:
 
 def test_throw_away_cache_case_is_planned() -> None:
     case = read_case(QWEN)
-    e = planned(case, explain_case(case))
+    e = planned(case)
     verified = [r for r in e.remedies if r.verified]
     fewer = ("max_cudagraph_capture_size", "max_num_seqs")  # graphs of fewer tokens, with a little more budget
     assert any("gpu_memory_utilization" in r.flags and any(name in r.flags for name in fewer) for r in verified)
@@ -46,7 +48,7 @@ def test_throw_away_cache_case_is_planned() -> None:
 
 def test_tokens_case_is_reproduced() -> None:
     case = read_case("2x NVIDIA RTX 3090\n" + TOKENS)
-    e = planned(case, explain_case(case))
+    e = planned(case)
     assert not e.failed
     assert "9,453 blocks of 1.25 MiB in 6 groups: 9,453 // 6 x 16 = 25,200" in e.cause.text
     assert "9,453 / 5,061 = 1.87" in e.cause.text
@@ -66,14 +68,14 @@ class Judge:
 
 def test_what_does_not_fit_is_dropped() -> None:
     case = read_case(WITH_GPU)
-    e = planned(case, explain_case(case), planner=Judge(False), loader=load)
+    e = planned(case, planner=Judge(False), loader=load)
     assert not any(r.verified for r in e.remedies)
     assert "tp_up" not in levers(e.remedies)
 
 
 def test_a_plan_that_dies_before_the_log_did_is_no_judge() -> None:
     case = read_case(QWEN)
-    e = planned(case, explain_case(case), planner=Judge(False, "weights_load"), loader=load)
+    e = planned(case, planner=Judge(False, "weights_load"), loader=load)
     assert e.remedies and not any(r.verified for r in e.remedies)
 
 
@@ -81,7 +83,7 @@ def test_without_a_model_or_a_gpu_it_stays_unplanned() -> None:
     no_gpu, no_model = GEMMA.replace("15.47 GiB of", "?? of"), "ValueError: No available memory for the cache blocks."
     for text, word in ((no_gpu, "GPU"), (no_model, "model")):
         case = read_case(text)
-        e = planned(case, explain_case(case))
+        e = planned(case)
         assert not any(r.verified for r in e.remedies)
         if e.notes:
             assert any(word in note for note in e.notes)
@@ -95,8 +97,8 @@ def test_a_planner_that_refuses() -> None:
         raise UnknownModel(f"no {name}")
 
     case = read_case(QWEN)
-    assert "not this one" in planned(case, explain_case(case), planner=refuse, loader=load).notes[-1]
-    assert "no cyankiwi" in planned(case, explain_case(case), planner=refuse, loader=unknown).notes[-1]
+    assert "not this one" in planned(case, planner=refuse, loader=load).notes[-1]
+    assert "no cyankiwi" in planned(case, planner=refuse, loader=unknown).notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -139,5 +141,13 @@ is 38000.
 ])  # fmt: skip
 def test_a_first_start_that_fits_the_next_time(line: str, left: str, again: bool) -> None:
     case = read_case(COLD.format(line, left, left))
-    e = planned(case, explain_case(case))
+    e = planned(case)
     assert ("again" in levers([r for r in e.remedies if r.verified])) is again
+
+
+def test_every_rule_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    speak = Rule.speak
+    monkeypatch.setattr(Rule, "speak", lambda rule, case: (looks.append(rule.id), speak(rule, case))[1])
+    explain([Path(__file__).parent / "fixtures" / "K01.log"], gpu="H100")
+    assert len(looks) > 50 and len(looks) == len(set(looks))

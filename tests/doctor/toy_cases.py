@@ -25,6 +25,7 @@ from oomph.units import GIB
 
 KINDS = Path(__file__).parent / "toy_kinds.json"
 EXAMPLES = Path(__file__).parent / "toy_examples.json"
+WORDS = Path(__file__).parent / "toy_words.json"
 SIZES = [
     0, 1, GIB // 8, GIB // 4, GIB // 2, GIB, 3 * GIB // 2, 2 * GIB, 3 * GIB, 4 * GIB, 6 * GIB, 8 * GIB, 12 * GIB,
     16 * GIB, 20 * GIB, 24 * GIB, 80 * GIB, 110 * GIB, 120 * GIB, 130 * GIB,
@@ -75,8 +76,18 @@ def every_kind() -> list[str]:
 
 
 @cache
+def vocabulary() -> dict[str, tuple[list[str], list[str]]]:
+    """Of each rule the kinds and words that its file named when the cases were first drawn: another text of it, or one
+    in another file, draws the same cases."""
+    known: dict[str, tuple[list[str], list[str]]] = json.loads(WORDS.read_text(encoding="utf-8"))
+    return known
+
+
+@cache
 def kinds_of(rule: Rule) -> tuple[str, ...]:
     """The kinds that the rule's file names, or that the row is about of which it is made."""
+    if rule.id in vocabulary():
+        return tuple(vocabulary()[rule.id][0])
     source = inspect.getsource(sys.modules[rule.match.__module__])
     rows = [cell.cell_contents for cell in getattr(rule.match, "__closure__", None) or ()]
     named = {*re.findall(r'"(\w+)"', source), *(getattr(row, "kind", "") for row in rows)}
@@ -86,6 +97,8 @@ def kinds_of(rule: Rule) -> tuple[str, ...]:
 @cache
 def words_of(rule: Rule) -> tuple[str, ...]:
     """What the rule's file may look for in a text."""
+    if rule.id in vocabulary():
+        return tuple(vocabulary()[rule.id][1])
     source = inspect.getsource(sys.modules[rule.match.__module__])
     return tuple(sorted(set(re.findall(r'"([^"\n{}]{3,40})"', source))))
 

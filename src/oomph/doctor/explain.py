@@ -99,12 +99,11 @@ def read_raw(
 
 
 def explain_read(case: Case, *, plan: bool) -> Explanation:
-    result = explain_case(case)
     if not plan:
-        return result
+        return explain_case(case)
     from oomph.doctor.verify import planned
 
-    return planned(case, result)
+    return planned(case)
 
 
 def _is_path(text: str) -> bool:

@@ -1,5 +1,6 @@
-"""What a rule is made of: one file in doctor/rules or engines/NAME/rules, whose docstring is its documentation page."""
+"""What a rule is: a decorated function in a file of doctor/rules or engines/NAME/rules, whose docstring is its page."""
 
+import sys
 from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,8 +76,27 @@ class Rule(Struct, frozen=True):
     fallback: bool = False  # True: every other rule of the same tier says more
     names_cause: bool = True  # False: it only says where the cause would stand
     plan_adds: Literal["", "weights", "pool"] = ""  # which of a plan's figures belong behind its text
-    evidence: tuple[str, ...] = ()
+    page: str = ""  # its documentation: what it is, how to recognise it, what fixes it, what does not, evidence
 
     def speak(self, case: "Case") -> Candidate | None:
         elsewhere = self.at_stage and not (case.failed and case.stage in self.stages)
         return None if elsewhere else self.match(case)
+
+    def __call__(self, case: "Case") -> Candidate | None:
+        """What it says of a case, whatever its stage."""
+        return self.match(case)
+
+
+Match = Callable[["Case"], Candidate | None]
+
+
+def rule(*stages: StageName, engines: tuple[str, ...] = (), **options: Any) -> Callable[[Match], Rule]:
+    """Makes a rule of a file's `match`: the docstring begins with its id and its title, the folder is its engine's."""
+
+    def decorate(match: Match) -> Rule:
+        page = sys.modules[match.__module__].__doc__ or ""
+        name, _, title = page.partition("\n")[0].partition(": ")
+        own = engines or (match.__module__.split(".")[2],)  # oomph.engines.NAME.rules.FILE
+        return Rule(name, title.rstrip("."), stages, match, engines=own, page=page, **options)
+
+    return decorate

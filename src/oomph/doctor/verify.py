@@ -24,15 +24,15 @@ Planner = Callable[[Deployment], Any]
 Loader = Callable[[str], Model]
 
 
-def planned(
-    case: Case, explanation: Explanation, *, planner: Planner | None = None, loader: Loader | None = None
-) -> Explanation:
-    """With the real planner. A log that does not name model or GPU stays as it is, and a note says what is missing."""
-    engine = engine_named(explanation.engine.name)
+def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None = None) -> Explanation:
+    """With the real planner. A log that does not name model or GPU is explained by what it says, and a note says what
+    is missing. The rules look once: at the case with its plan, where there is one."""
+    engine = engine_named(case.rebuilt.engine or DEFAULT)
     if not case.rebuilt.engine or not fills(engine, "failed_deployment") or case.death.kind in TROUBLES:
-        return explanation  # of a text that names no engine nothing was started that could be planned
+        return explain_case(case)  # of a text that names no engine nothing was started that could be planned
     base = engine.failed_deployment(case)
     if base is None:
+        explanation = explain_case(case)
         plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
         return noted(explanation, _missing(case)) if plannable else explanation
     if planner is None or loader is None:
@@ -42,12 +42,12 @@ def planned(
     try:
         model, base = _model(base, loader)
         before = planner(base)
-        case = with_prior(with_model(case, model) if model is not None else case, before.verdict)
-        explanation = explain_case(case)
-        pool = observed_pool(case, before)
+        known = with_prior(with_model(case, model) if model is not None else case, before.verdict)
+        pool = observed_pool(known, before)
         exact = planner(_with_pool(base, pool)) if pool is not None else before
     except OomphError as error:
-        return noted(explanation, f"not planned: {error.message}")
+        return noted(explain_case(case), f"not planned: {error.message}")
+    case, explanation = known, explain_case(known)
     explanation = _inferred(case, with_plan(case, shown(explanation, base), exact), exact.verdict)
     explanation = noted(explanation, contradiction(case, exact.verdict))
     if not case.failed and any(remedy.lever == "none" for remedy in explanation.remedies):

@@ -2,7 +2,7 @@
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier, rule
 from oomph.doctor.words import levers
 
-__all__ = ("Candidate", "Case", "Rejected", "Remedy", "Rule", "Tier", "advice", "levers")
+__all__ = ("Candidate", "Case", "Rejected", "Remedy", "Rule", "Tier", "advice", "levers", "rule")

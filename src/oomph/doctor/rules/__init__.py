@@ -26,14 +26,9 @@ def modules() -> tuple[ModuleType, ...]:
 
 @lru_cache(maxsize=1)
 def rules() -> tuple[Rule, ...]:
-    return tuple(rule for module in modules() for rule in getattr(module, "RULES", ()) or (module.RULE,))
+    return tuple(rule for module in modules() for rule in getattr(module, "RULES", ()) or (module.match,))
 
 
 def page(rule_id: str) -> str:
-    """A rule's documentation: its module's docstring, or what its row says."""
-    from oomph.doctor.rules.n02_not_memory_kinds import PAGES
-
-    if rule_id.upper() in PAGES:
-        return PAGES[rule_id.upper()]
-    prefix = rule_id.lower() + "_"
-    return next((m.__doc__ or "" for m in modules() if m.__name__.rpartition(".")[2].startswith(prefix)), "")
+    """A rule's documentation."""
+    return next((rule.page for rule in rules() if rule.id == rule_id.upper()), "")

@@ -1,4 +1,6 @@
-"""D01: less is free at the start than utilization x total.
+"""D01: Something else holds the card.
+
+Less is free at the start than utilization x total.
 
 What it is: before anything is loaded vLLM compares free memory with the share it was asked to take. Other processes,
 the desktop or an engine that is still ending hold the difference. Its own CUDA context and communicators count as
@@ -16,10 +18,18 @@ What does not: anything about the model: context, quantisation, eager mode. The 
 Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule(
+    "startup_free_memory",
+    "weights_load",
+    engines=("vllm", "sglang", "trtllm"),
+    since="0.9.1",
+    dated=False,
+    over=("K01", "S03", "R08", "P07"),
+)
 def match(case: Case) -> Candidate | None:
     observation = case.first("free_short")
     if observation is None:
@@ -140,16 +150,3 @@ def _taken(case: Case) -> Candidate | None:
 SMALLEST = 0.55  # bytes per parameter, 4 bits with their scales
 SMALL_MODEL = 4 * GIB  # weights that leave room for a KV cache on every card that vLLM runs on
 OWN_CONTEXT = 2 * GIB  # a CUDA context, communicators and workspaces, generously
-
-
-RULE = Rule(
-    "D01",
-    "Something else holds the card",
-    ("startup_free_memory", "weights_load"),
-    match,
-    engines=("vllm", "sglang", "trtllm"),
-    since="0.9.1",
-    dated=False,
-    over=("K01", "S03", "R08", "P07"),
-    evidence=("v1/worker/utils.py:403 (0.21.0)",),
-)

@@ -1,4 +1,4 @@
-"""D07: not even a CUDA context can be created.
+"""D07: Not even a CUDA context can be created.
 
 What it is: the GPU is full before the engine starts, or the host is so short of memory that CUDA cannot allocate.
 
@@ -14,9 +14,10 @@ What does not: any flag of the engine.
 Evidence: llama.cpp issue 7366 (host shortage), vllm issue 188.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("startup_free_memory", "other", engines=("vllm", "sglang", "llamacpp", "trtllm", "ollama"))
 def match(case: Case) -> Candidate | None:
     if case.oom is not None or not case.has("cuda_error_oom", "cuda_busy") or not case.failed:
         return None
@@ -41,13 +42,3 @@ def match(case: Case) -> Candidate | None:
         (advice.reject("gpu_flags", "no flag of the engine has been applied yet"),),
         settle="nvidia-smi and free -h at the moment of the start",
     )
-
-
-RULE = Rule(
-    "D07",
-    "Not even a CUDA context can be created",
-    ("startup_free_memory", "other"),
-    match,
-    engines=("vllm", "sglang", "llamacpp", "trtllm", "ollama"),
-    evidence=("vllm issue 188",),
-)

@@ -1,4 +1,6 @@
-"""D11: the driver itself finds no memory.
+"""D11: The driver finds no memory for itself.
+
+The driver itself finds no memory.
 
 What it is: NVIDIA's resource manager allocates from the host for page tables, pinned buffers and, on unified memory
 (GB10, Thor), for everything. When that fails no CUDA error reaches the engine: the process hangs, or the machine
@@ -16,9 +18,10 @@ What does not: --swap-space, a larger --shm-size.
 Evidence: vllm issues 55569 and 56824, NVIDIA dgx-spark-playbooks issue 97.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("host_ram", engines=("vllm", "sglang", "trtllm"))
 def match(case: Case) -> Candidate | None:
     if not case.has("driver_oom") or not case.failed:
         return None
@@ -37,13 +40,3 @@ def match(case: Case) -> Candidate | None:
     )
     settle = "free -h while it starts: how much the host has left"
     return Candidate(Tier.COMPUTED, text, case.line("driver_oom"), remedies, rejected, settle=settle)
-
-
-RULE = Rule(
-    "D11",
-    "The driver finds no memory for itself",
-    ("host_ram",),
-    match,
-    engines=("vllm", "sglang", "trtllm"),
-    evidence=("vllm issue 56824", "vllm issue 55569"),
-)

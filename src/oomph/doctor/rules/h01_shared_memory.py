@@ -14,9 +14,10 @@ What does not: GPU flags.
 Evidence: vllm PRs 1125 and 48879, issue 1710.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("other", engines=("vllm", "sglang", "trtllm"))
 def match(case: Case) -> Candidate | None:
     small = case.has("shm_small") and not case.failed
     if not case.has("shm_full", "bus_error") and not small:
@@ -32,8 +33,3 @@ def match(case: Case) -> Candidate | None:
         (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),
         (advice.reject("gpu_flags", "the GPU's memory is not involved"),),
     )
-
-
-RULE = Rule(
-    "H01", "/dev/shm is too small", ("other",), match, engines=("vllm", "sglang", "trtllm"), evidence=("vllm PR 48879",)
-)

@@ -1,4 +1,6 @@
-"""H03: the kernel or the orchestrator killed the process.
+"""H03: The host killed the process.
+
+The kernel or the orchestrator killed the process.
 
 What it is: a cgroup, pod or machine limit of host memory.
 
@@ -15,10 +17,11 @@ Evidence: the exit status itself.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("host_ram", engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"))
 def match(case: Case) -> Candidate | None:
     if case.stage != "host_ram" or not (case.has("host_kill", "container_kill", "sigkill", "ray_kill") or _told(case)):
         return None
@@ -45,13 +48,3 @@ def _told(case: Case) -> bool:
 
 
 _KILLED = re.compile(r"(?i)OOM[- ]?kill|\bkill(?:s|ed)\b|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM")
-
-
-RULE = Rule(
-    "H03",
-    "The host killed the process",
-    ("host_ram",),
-    match,
-    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
-    evidence=("exit status 137",),
-)

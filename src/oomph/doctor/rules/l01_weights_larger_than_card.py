@@ -1,4 +1,4 @@
-"""L01: the weights do not fit on the card.
+"""L01: The weights do not fit on the card.
 
 What it is: the parameters of one rank, as the quantisation method stores them, are more than PyTorch can get on this
 GPU. Nothing else is on the card yet but the CUDA context and what other processes hold.
@@ -18,11 +18,12 @@ the load and after it, never during it. Context length, sequences, KV dtype and 
 Evidence: gpu_model_runner.py:4950 and gpu_worker.py:338 (0.21.0); vllm PR 38553 calls the message misleading.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import GIB, gib, human
 
 
+@rule("weights_load", at_stage=True, engines=("vllm", "sglang", "trtllm"), plan_adds="weights")
 def match(case: Case) -> Candidate | None:
     if case.before("weights"):
         return None
@@ -57,15 +58,3 @@ def room(case: Case) -> str:
         f"On this card PyTorch could get {total - others - context:.2f} GiB: {total} GiB less {others} GiB of other "
         f"processes and {context} GiB of context."
     )
-
-
-RULE = Rule(
-    "L01",
-    "The weights do not fit on the card",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    engines=("vllm", "sglang", "trtllm"),
-    plan_adds="weights",
-    evidence=("gpu_model_runner.py:4950 (0.21.0)", "vllm PR 38553"),
-)

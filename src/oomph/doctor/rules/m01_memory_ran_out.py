@@ -1,4 +1,6 @@
-"""M01: memory ran out, and only the stage is known.
+"""M01: Memory ran out.
+
+Memory ran out, and only the stage is known.
 
 What it is: a line says that memory is short, in words that no other rule knows or without the figures that another rule
 needs: a new allocator's message, another accelerator's (NPU, XPU, HIP, Metal, Vulkan), an engine's own sentence.
@@ -19,7 +21,7 @@ Evidence: the line itself.
 from collections.abc import Callable
 
 from oomph.doctor.words import table
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
 from oomph.ir import STAGES
 from oomph.units import gib
 
@@ -53,6 +55,7 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
 }  # fmt: skip
 
 
+@rule(*tuple(STAGES), engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"), fallback=True)
 def match(case: Case) -> Candidate | None:
     line = next((observation for observation in case.all("memory_short") if observation.line == case.death.line), None)
     if not case.failed or not (line is not None or case.memory or case.death.basis == "plan"):
@@ -97,14 +100,3 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     total, own = case.total, case.oom_value("in_use") or case.oom_value("allocated") or 0
     alone = bool(total) and own >= OWN * (total or 0)
     return moving if alone else (*moving, free)
-
-
-RULE = Rule(
-    "M01",
-    "Memory ran out",
-    tuple(STAGES),
-    match,
-    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
-    fallback=True,
-    evidence=("the line itself",),
-)

@@ -1,4 +1,6 @@
-"""N01: not a memory failure, as far as the log goes.
+"""N01: Not a memory failure, as far as this log goes.
+
+Not a memory failure, as far as the log goes.
 
 What it is: the error that ended the run is there, in words, and none of them is about memory: a value that is refused,
 a shape that does not match, a kernel that does not compile, a file that is not there.
@@ -18,9 +20,23 @@ Evidence: the message itself.
 from oomph.doctor.reading.failure import OF_ANYTHING
 from oomph.doctor.reading.meanings import WEAK
 from oomph.doctor.reading.worded import load_words, own_words, quoted_words
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
 
 
+@rule(
+    "other",
+    "startup_free_memory",
+    "weights_load",
+    "profile_run",
+    "cudagraph_profile",
+    "kv_check",
+    "kv_alloc",
+    "cudagraph_capture",
+    "sampler_warmup",
+    "runtime_request",
+    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
+    about_memory=False,
+)
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.memory:
         return None
@@ -55,15 +71,3 @@ def _ways(case: Case) -> tuple[Remedy, ...]:
         eager = levers(case, "eager") or (advice.eager(),)
         ways = [Remedy("eager", eager[0].change, "host", costs="slower decoding", rank=0), *ways]
     return tuple(ways)
-
-
-RULE = Rule(
-    "N01",
-    "Not a memory failure, as far as this log goes",
-    ("other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",
-     "cudagraph_capture", "sampler_warmup", "runtime_request"),
-    match,
-    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
-    about_memory=False,
-    evidence=("the message itself",),
-)  # fmt: skip

@@ -102,7 +102,6 @@ def page(trouble: Trouble) -> str:
 
 
 RULES = tuple(
-    Rule(row.id, row.title, tuple(STAGES), matcher(row), engines=ENGINES, about_memory=False, evidence=row.evidence)
+    Rule(row.id, row.title, tuple(STAGES), matcher(row), engines=ENGINES, about_memory=False, page=page(row))
     for row in ROWS
 )
-PAGES = {row.id: page(row) for row in ROWS}

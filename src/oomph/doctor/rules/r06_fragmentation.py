@@ -1,4 +1,4 @@
-"""R06: fragmentation.
+"""R06: Fragmentation.
 
 What it is: PyTorch holds enough memory that nobody uses, but not in one piece.
 
@@ -14,10 +14,19 @@ What does not: the same setting for any other OOM.
 Evidence: PyTorch's CUDACachingAllocator; device_allocator/cumem.py:382 (0.32.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import human
 
 
+@rule(
+    "runtime_request",
+    "kv_alloc",
+    "cudagraph_capture",
+    "sampler_warmup",
+    "profile_run",
+    "other",
+    engines=("vllm", "sglang", "trtllm"),
+)
 def match(case: Case) -> Candidate | None:
     tried, free, reserved = case.oom_value("tried"), case.oom_value("free"), case.oom_value("reserved")
     if not case.failed or tried is None or free is None or reserved is None or reserved < tried or free >= tried:
@@ -38,13 +47,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED, text, case.line("torch_oom"), remedies, advice.useless(case, keep=("expandable", "util_down"))
     )
-
-
-RULE = Rule(
-    "R06",
-    "Fragmentation",
-    ("runtime_request", "kv_alloc", "cudagraph_capture", "sampler_warmup", "profile_run", "other"),
-    match,
-    engines=("vllm", "sglang", "trtllm"),
-    evidence=("CUDACachingAllocator.cpp",),
-)

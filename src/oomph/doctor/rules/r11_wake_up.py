@@ -1,4 +1,6 @@
-"""R11: waking up fails because the memory was taken meanwhile.
+"""R11: Waking up fails: the memory was taken meanwhile.
+
+Waking up fails because the memory was taken meanwhile.
 
 What it is: sleep mode gives GPU memory back; wake_up maps it again and finds it used by others.
 
@@ -14,10 +16,11 @@ What does not: expandable segments: they do not work with sleep mode.
 Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 from oomph.units import gib
 
 
+@rule("runtime_request", engines=("vllm", "sglang"))
 def match(case: Case) -> Candidate | None:
     if case.has("sg_resume_oom"):
         text = "SGLang gave its memory back, and it was taken by something else before it was resumed."
@@ -46,13 +49,3 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.useless(case, advice.reject("expandable", "it does not work with sleep mode")),
     )
-
-
-RULE = Rule(
-    "R11",
-    "Waking up fails: the memory was taken meanwhile",
-    ("runtime_request",),
-    match,
-    engines=("vllm", "sglang"),
-    evidence=("device_allocator/cumem.py (0.21.0)",),
-)

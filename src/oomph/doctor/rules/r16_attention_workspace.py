@@ -1,4 +1,6 @@
-"""R16: the attention library's workspace is too small; the card's memory is not short.
+"""R16: The attention workspace is too small.
+
+The attention library's workspace is too small; the card's memory is not short.
 
 What it is: FlashInfer plans its prefill in a workspace of a fixed size that the engine allocates once (a few hundred
 MiB). A batch with many long sequences needs a larger one, and FlashInfer says that it "failed to allocate" inside it.
@@ -16,13 +18,14 @@ Evidence: flashinfer allocator.h AlignedAllocator; VLLM_FLASHINFER_WORKSPACE_BUF
 SGLANG_FLASHINFER_WORKSPACE_SIZE.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import MIB, human
 
 SIZE = 1024 * MIB
 
 
+@rule("runtime_request", "cudagraph_capture", "profile_run", "other", engines=("vllm", "sglang"))
 def match(case: Case) -> Candidate | None:
     observation = case.first("workspace_small")
     if observation is None or not case.failed:
@@ -38,13 +41,3 @@ def match(case: Case) -> Candidate | None:
     remedies = (larger, *smaller, backend)
     why = "the workspace has a size of its own: room on the card does not enlarge it"
     return Candidate(Tier.SAID, text, (observation.line,), remedies, (advice.reject("gpu_flags", why),))
-
-
-RULE = Rule(
-    "R16",
-    "The attention workspace is too small",
-    ("runtime_request", "cudagraph_capture", "profile_run", "other"),
-    match,
-    engines=("vllm", "sglang"),
-    evidence=("flashinfer allocator.h",),
-)

@@ -1,4 +1,6 @@
-"""B01: llama.cpp: the model buffer does not fit on a device.
+"""B01: llama.cpp: the model buffer does not fit.
+
+Llama.cpp: the model buffer does not fit on a device.
 
 What it is: the layers that -ngl, -ot and -ts put on a device are larger than what is free there.
 
@@ -19,7 +21,7 @@ Evidence: llama.cpp ggml-cuda.cu alloc_buffer; issue 20431.
 import re
 
 from oomph.doctor.reading.meanings import TROUBLES
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
@@ -30,6 +32,7 @@ _LACK = re.compile(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memo
 _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
+@rule("weights_load", at_stage=True, engines=("llamacpp", "ollama"))
 def match(case: Case) -> Candidate | None:
     if case.death.kind in TROUBLES or (not case.has(*_KINDS) and not case.memory):
         return None
@@ -108,14 +111,3 @@ def _layers(case: Case, tried: int | None, free: int | None) -> int:
     if not on_gpu or not tried or not free or tried <= free:
         return 0
     return max(1, int(on_gpu * 0.9 * free / tried))
-
-
-RULE = Rule(
-    "B01",
-    "llama.cpp: the model buffer does not fit",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    engines=("llamacpp", "ollama"),
-    evidence=("llama.cpp issue 20431",),
-)

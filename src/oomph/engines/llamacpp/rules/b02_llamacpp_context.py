@@ -18,7 +18,7 @@ What does not: a higher -ngl.
 Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 from oomph.engines.llamacpp.context import shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
@@ -28,6 +28,7 @@ _KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_alloc_comput
                                "lc_no_context", "ol_runner_died")  # fmt: skip
 
 
+@rule("kv_alloc", "sampler_warmup", "runtime_request", engines=("llamacpp", "ollama"))
 def match(case: Case) -> Candidate | None:
     if case.failed and case.stage in ("runtime_request", "sampler_warmup") and case.has(*_AT_RUN_TIME):
         return _at_run_time(case)
@@ -99,13 +100,3 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
         advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
     )
     return Candidate(Tier.COMPUTED, text, lines, remedies)
-
-
-RULE = Rule(
-    "B02",
-    "llama.cpp: KV cache or compute buffer does not fit",
-    ("kv_alloc", "sampler_warmup", "runtime_request"),
-    match,
-    engines=("llamacpp", "ollama"),
-    evidence=("llama.cpp issue 26297",),
-)

@@ -1,4 +1,6 @@
-"""B03: llama.cpp: --fit is on, but a flag of yours keeps it from moving layers.
+"""B03: llama.cpp: --fit gave up because of a flag.
+
+Llama.cpp: --fit is on, but a flag of yours keeps it from moving layers.
 
 What it is: --fit measures the model before it is loaded and would move layers or experts to the CPU. With -ngl, -ts or
 -ot on the command line (or a split mode it does not know) it gives up, and loading goes on with what was asked for.
@@ -15,12 +17,13 @@ What does not: --fit on: it is on already. -ngl 99 "to be safe".
 Evidence: llama.cpp common_fit_params; issue 19437.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, rule
 from oomph.units import gib
 
 _FLAGS = {"n_gpu_layers": "-ngl", "tensor_split": "-ts", "tensor_buft_overrides": "-ot"}
 
 
+@rule("weights_load", "kv_alloc", at_stage=True)
 def match(case: Case) -> Candidate | None:
     abort = next(iter(case.all("lc_fit_abort")), None)
     if abort is None:
@@ -44,14 +47,3 @@ def match(case: Case) -> Candidate | None:
     )
     rejected = (Rejected("fit_on", "--fit on", "it is on already: the flag beside it is what stops it"),)
     return Candidate(Tier.SAID, text, case.line("lc_fit_abort", "lc_malloc", "lc_fit_need"), remedies, rejected)
-
-
-RULE = Rule(
-    "B03",
-    "llama.cpp: --fit gave up because of a flag",
-    ("weights_load", "kv_alloc"),
-    match,
-    at_stage=True,
-    engines=("llamacpp",),
-    evidence=("llama.cpp issue 19437",),
-)

@@ -1,4 +1,6 @@
-"""B04: llama.cpp or Ollama made the context smaller without being asked.
+"""B04: the context was made smaller without being asked.
+
+Llama.cpp or Ollama made the context smaller without being asked.
 
 What it is: where -c is not given, --fit lowers the context (to 4,096 tokens at the least) until every GPU keeps 1 GiB
 free. Ollama does the same once after a failed load, if the context was its own default.
@@ -16,10 +18,11 @@ What does not: -c 0 in the hope of more: it means the whole trained length, and 
 Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
 from oomph.ir.log_kinds import LogKind
 
 
+@rule("kv_alloc", "weights_load", engines=("llamacpp", "ollama"), failure=False)
 def match(case: Case) -> Candidate | None:
     if case.failed or not case.has("lc_fit_context", "ol_retry_context"):
         return None
@@ -31,14 +34,3 @@ def match(case: Case) -> Candidate | None:
     text = f"{who} lowered the context from {before:,} to {after:,} tokens so that the model stays on the GPU."
     remedies = levers(case, "kv_dtype", ("context_up", before))
     return Candidate(Tier.COMPUTED, text, case.line(kind), remedies)
-
-
-RULE = Rule(
-    "B04",
-    "the context was made smaller without being asked",
-    ("kv_alloc", "weights_load"),
-    match,
-    engines=("llamacpp", "ollama"),
-    failure=False,
-    evidence=("llama.cpp PR 16653",),
-)

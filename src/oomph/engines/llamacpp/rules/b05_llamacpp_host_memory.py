@@ -1,4 +1,6 @@
-"""B05: llama.cpp or Ollama: a buffer in host memory cannot be allocated.
+"""B05: llama.cpp: a buffer in host memory cannot be allocated.
+
+Llama.cpp or Ollama: a buffer in host memory cannot be allocated.
 
 What it is: the CPU's share (layers that are not on a GPU, their KV cache, compute buffers of the CPU, pinned buffers)
 asks for more than the host has. Without -c the context is the model's whole trained length: the KV cache of a small
@@ -18,7 +20,7 @@ Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, levers, rule
 from oomph.engines.llamacpp.context import context_of, shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
@@ -33,6 +35,7 @@ _KINDS: tuple[LogKind, ...] = (
 )
 
 
+@rule("host_ram", at_stage=True, engines=("llamacpp", "ollama"))
 def match(case: Case) -> Candidate | None:
     if not case.has(*_KINDS, "ol_runner_died"):
         return None
@@ -62,14 +65,3 @@ def _tried(case: Case) -> int:
     if panic is not None:
         return sum(int(n) for n in re.findall(r"(\d{1,15})F", str(panic.values.get("map", ""))))
     return next((n for kind in _KINDS if (n := case.value(kind, "tried"))), 0)
-
-
-RULE = Rule(
-    "B05",
-    "llama.cpp: a buffer in host memory cannot be allocated",
-    ("host_ram",),
-    match,
-    at_stage=True,
-    engines=("llamacpp", "ollama"),
-    evidence=("llama.cpp issue 8101",),
-)

@@ -16,10 +16,11 @@ What does not: reloading; another runtime.
 Evidence: LM Studio's bug tracker 1202, 1471.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
 from oomph.units import gib
 
 
+@rule("startup_free_memory")
 def match(case: Case) -> Candidate | None:
     if not case.has("lc_guard") or not case.failed:
         return None
@@ -29,13 +30,3 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, "context", "kv_dtype", "quant", "guardrail")
     rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
     return Candidate(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)
-
-
-RULE = Rule(
-    "B06",
-    "LM Studio's guardrail stopped the load",
-    ("startup_free_memory",),
-    match,
-    engines=("llamacpp",),
-    evidence=("lmstudio bug tracker 1202",),
-)

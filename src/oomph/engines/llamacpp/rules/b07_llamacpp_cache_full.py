@@ -1,4 +1,6 @@
-"""B07: llama.cpp's KV cache has no cells left for a request.
+"""B07: llama.cpp: the KV cache is full, a request was refused.
+
+Llama.cpp's KV cache has no cells left for a request.
 
 What it is: the cache is allocated once, for -c tokens, and shared by the slots. A prompt, or all slots together, can
 need more cells than are free: llama-server halves the batch until one fits, and refuses the request in the end. No
@@ -18,9 +20,10 @@ What does not: a smaller -b or -ub (the retries do just that), fewer layers on t
 Evidence: llama.cpp tools/server/server-context.cpp (update_slots), src/llama-context.cpp (decode); issues 6603, 4185.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 
 
+@rule("runtime_request", engines=("llamacpp", "ollama"), failure=False)
 def match(case: Case) -> Candidate | None:
     if case.failed or not case.has("lc_kv_full"):
         return None
@@ -36,14 +39,3 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, ("context_up", up) if up else "context_up", "slots", "kv_dtype")
     rejected = (advice.reject("layers", "the cells are counted by the context, wherever the layers are"),)
     return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)
-
-
-RULE = Rule(
-    "B07",
-    "llama.cpp: the KV cache is full, a request was refused",
-    ("runtime_request",),
-    match,
-    engines=("llamacpp", "ollama"),
-    failure=False,
-    evidence=("llama.cpp issue 6603",),
-)

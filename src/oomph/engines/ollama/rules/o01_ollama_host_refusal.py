@@ -1,4 +1,6 @@
-"""O01: Ollama: the part for the CPU is larger than the host's memory.
+"""O01: Ollama: the CPU part does not fit into RAM.
+
+Ollama: the part for the CPU is larger than the host's memory.
 
 What it is: what does not go to the GPU, with its KV cache, must fit into free RAM and swap; Ollama refuses otherwise.
 
@@ -13,10 +15,11 @@ What does not: num_gpu 0, which moves everything into RAM.
 Evidence: ollama server/sched (0.29); issue 8734.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, levers, rule
 from oomph.units import gib
 
 
+@rule("host_ram")
 def match(case: Case) -> Candidate | None:
     refusal = case.first("ol_host_refused")
     need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
@@ -40,13 +43,3 @@ def match(case: Case) -> Candidate | None:
         ),
         (Rejected("layers", "num_gpu 0", "it moves everything into the memory that is short"),),
     )
-
-
-RULE = Rule(
-    "O01",
-    "Ollama: the CPU part does not fit into RAM",
-    ("host_ram",),
-    match,
-    engines=("ollama",),
-    evidence=("ollama issue 8734",),
-)

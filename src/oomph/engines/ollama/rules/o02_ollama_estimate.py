@@ -1,4 +1,6 @@
-"""O02: Ollama: the runner died, the estimate was too low or the context too large.
+"""O02: Ollama: context and slots need more than there is.
+
+Ollama: the runner died, the estimate was too low or the context too large.
 
 What it is: num_ctx x OLLAMA_NUM_PARALLEL of KV cache, and a graph that is larger than estimated. Normally Ollama puts
 fewer layers on the GPU and gets slow instead.
@@ -18,18 +20,28 @@ Evidence: ollama issues 9181, 8447, 11090.
 import re
 
 from oomph.doctor.reading.meanings import TROUBLES
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
 from oomph.engines.llamacpp.context import shorter
 from oomph.units import gib
 
 _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")
 
 
+@rule(
+    "kv_alloc",
+    "weights_load",
+    "sampler_warmup",
+    "runtime_request",
+    over=(
+        "B01",
+        "B02",
+    ),
+)
 def match(case: Case) -> Candidate | None:
     kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
     available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
     died = case.has("ol_runner_died")
-    if not case.failed or case.stage not in RULE.stages or case.death.kind in TROUBLES:
+    if not case.failed or case.stage not in match.stages or case.death.kind in TROUBLES:
         return None
     if case.stage == "weights_load" and not died:
         return None  # B01
@@ -54,17 +66,3 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, *shorter(case), *names)
     tier = Tier.COMPUTED if running or (died and (kv or parallel)) else Tier.LIKELY
     return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), remedies, ())
-
-
-RULE = Rule(
-    "O02",
-    "Ollama: context and slots need more than there is",
-    ("kv_alloc", "weights_load", "sampler_warmup", "runtime_request"),
-    match,
-    engines=("ollama",),
-    over=(
-        "B01",
-        "B02",
-    ),
-    evidence=("ollama issue 9181",),
-)

@@ -16,10 +16,11 @@ What does not: a higher num_gpu.
 Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, levers, rule
 from oomph.units import gib
 
 
+@rule("weights_load")
 def match(case: Case) -> Candidate | None:
     if not case.failed or not case.has("ol_layout") or case.stage == "host_ram":
         return None
@@ -37,13 +38,3 @@ def match(case: Case) -> Candidate | None:
         remedies.insert(0, Remedy("layers_auto", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
     rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
     return Candidate(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
-
-
-RULE = Rule(
-    "O03",
-    "Ollama: no layout of the layers could be allocated",
-    ("weights_load",),
-    match,
-    engines=("ollama",),
-    evidence=("ollama issue 14980",),
-)

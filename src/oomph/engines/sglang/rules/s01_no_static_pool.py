@@ -15,10 +15,11 @@ What does not: a lower fraction, which the documentation advises for the other O
 Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 4330.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 from oomph.units import gib
 
 
+@rule("kv_check")
 def match(case: Case) -> Candidate | None:
     shown = case.first("sg_no_pool")
     if shown is None and case.death.kind == "sg_profiled":
@@ -46,13 +47,3 @@ def match(case: Case) -> Candidate | None:
         remedies,
         (advice.reject("fraction_down", "it makes the share that is already full smaller"),),
     )
-
-
-RULE = Rule(
-    "S01",
-    "SGLang: the weights fill the static share",
-    ("kv_check",),
-    match,
-    engines=("sglang",),
-    evidence=("sglang issue 4330",),
-)

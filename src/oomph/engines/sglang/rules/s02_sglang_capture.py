@@ -1,4 +1,6 @@
-"""S02: SGLang: graph capture does not fit in the dynamic share.
+"""S02: SGLang: graph capture does not fit.
+
+SGLang: graph capture does not fit in the dynamic share.
 
 What it is: what mem_fraction_static leaves must hold CUDA graphs and activations.
 
@@ -15,10 +17,11 @@ Evidence: SGLang's hyper-parameter tuning page; sglang PR 9083.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
 from oomph.units import gib, human
 
 
+@rule("cudagraph_capture")
 def match(case: Case) -> Candidate | None:
     begun = case.failed and case.before("sg_capture_begin") and not case.before("sg_capture_end")
     short = case.failed and case.memory and case.stage == "cudagraph_capture"
@@ -61,13 +64,3 @@ def other_reason(case: Case) -> str:
 
 
 _LACK = re.compile(r"(?i)out of memory|OOM|alloc|(?:enough|insufficient) .{0,20}memory")
-
-
-RULE = Rule(
-    "S02",
-    "SGLang: graph capture does not fit",
-    ("cudagraph_capture",),
-    match,
-    engines=("sglang",),
-    evidence=("sglang PR 9083",),
-)

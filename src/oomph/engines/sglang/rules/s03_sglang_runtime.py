@@ -1,4 +1,6 @@
-"""S03: SGLang: a prefill does not fit in the dynamic share, or the pool is full.
+"""S03: SGLang: a prefill does not fit, or the pool is full.
+
+SGLang: a prefill does not fit in the dynamic share, or the pool is full.
 
 What it is: prefill activations exceed what mem_fraction_static leaves (a real OOM), or the token pool is full
 (requests are retracted, which is no error).
@@ -14,10 +16,11 @@ What does not: a higher fraction.
 Evidence: sglang issue 6027.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, levers, rule
 from oomph.units import human
 
 
+@rule("runtime_request", "kv_alloc")
 def match(case: Case) -> Candidate | None:
     if case.has("sg_no_pool", "sg_capture_failed"):
         return None
@@ -63,13 +66,3 @@ def _buffer(case: Case, down: float, remedies: tuple[Remedy, ...], rejected: tup
         shorter = levers(case, ("context", 131072), ("fraction_down", down))
         return Candidate(Tier.LIKELY, text, case.line("torch_oom"), shorter, rejected)
     return Candidate(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), remedies, rejected)
-
-
-RULE = Rule(
-    "S03",
-    "SGLang: a prefill does not fit, or the pool is full",
-    ("runtime_request", "kv_alloc"),
-    match,
-    engines=("sglang",),
-    evidence=("sglang issue 6027",),
-)

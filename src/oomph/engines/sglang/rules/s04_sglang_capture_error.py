@@ -1,4 +1,6 @@
-"""S04: SGLang: graph capture failed, and not for memory.
+"""S04: SGLang: graph capture failed, not for memory as far as this log goes.
+
+SGLang: graph capture failed, and not for memory.
 
 What it is: SGLang wraps every exception during capture into "Capture cuda graph failed" and prints the same advice
 under it: a smaller --mem-fraction-static, fewer graph sizes, no graphs. An unsupported kernel, a call that may not be
@@ -17,10 +19,11 @@ Evidence: sglang cuda_graph_runner.py CUDA_GRAPH_CAPTURE_FAILED_MSG; sglang issu
 
 from msgspec.structs import replace
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice, levers
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
 from oomph.engines.sglang.rules.s02_sglang_capture import other_reason, reason_lost
 
 
+@rule("cudagraph_capture")
 def match(case: Case) -> Candidate | None:
     why = other_reason(case)
     if not why and not (case.failed and reason_lost(case)):
@@ -51,13 +54,3 @@ def match(case: Case) -> Candidate | None:
         (backend, eager),
         (advice.reject("fraction_down", no), advice.reject("fraction_up", no)),
     )
-
-
-RULE = Rule(
-    "S04",
-    "SGLang: graph capture failed, not for memory as far as this log goes",
-    ("cudagraph_capture",),
-    match,
-    engines=("sglang",),
-    evidence=("sglang issue 6033",),
-)

@@ -16,14 +16,15 @@ What does not: free_gpu_memory_fraction: it is applied to what is left afterward
 Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
 from oomph.units import gib, human
 
 
+@rule("profile_run", "other")
 def match(case: Case) -> Candidate | None:
     if not case.failed or not (case.memory or case.has("tr_oom")) or case.before("tr_budget", "tr_kv"):
         return None
-    if case.stage not in RULE.stages or case.has("tr_component"):
+    if case.stage not in match.stages or case.has("tr_component"):
         return None
     if not _pytorch_backend(case):
         return None  # an engine that was built before: nothing is estimated when it is loaded
@@ -49,13 +50,3 @@ def _pytorch_backend(case: Case) -> bool:
     built = case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context", "tr_oom")
     programs = {str(observation.values.get("engine", "")) for observation in case.all("engine_named")}
     return not built and bool(programs & {"trtllm-serve", "trtllm-bench", "TorchLlmArgs", "extra_llm_api_options"})
-
-
-RULE = Rule(
-    "T01",
-    "TensorRT-LLM: the estimation run does not fit",
-    ("profile_run", "other"),
-    match,
-    engines=("trtllm",),
-    evidence=("TensorRT-LLM PR 5933",),
-)

@@ -18,10 +18,11 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
 from oomph.units import gib
 
 
+@rule("kv_alloc", "runtime_request", "cudagraph_capture")
 def match(case: Case) -> Candidate | None:
     pool = number(last(case.observations, "tr_kv", "kv"), "kv")  # printed twice: the temporary one is the first
     kv, fraction = pool or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
@@ -67,13 +68,3 @@ def _remainder(case: Case, kv: int | None) -> str:
         f" Of {gib(total)} the dummy prefill used {gib(peak - temporary)}; {gib(max(0, left))} were left for run time, "
         f"where the logits of a full batch and larger prompts come on top."
     )
-
-
-RULE = Rule(
-    "T02",
-    "TensorRT-LLM: the KV pool leaves too little for the rest",
-    ("kv_alloc", "runtime_request", "cudagraph_capture"),
-    match,
-    engines=("trtllm",),
-    evidence=("TensorRT-LLM PR 18669",),
-)

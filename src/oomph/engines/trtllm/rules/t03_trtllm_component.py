@@ -1,4 +1,6 @@
-"""T03: TensorRT-LLM: a component of the executor does not fit, and it says which; or the engine's build.
+"""T03: TensorRT-LLM: a component of the executor does not fit.
+
+TensorRT-LLM: a component of the executor does not fit, and it says which; or the engine's build.
 
 What it is: the PyTorch backend creates its parts one after the other (model, sampler, a temporary KV cache and a
 dummy batch to measure with, the real KV cache, the executor with its graphs) and notes what was free before each.
@@ -21,7 +23,7 @@ Evidence: TensorRT-LLM py_executor_creator.py (1.0), its own list of what to red
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
 
@@ -37,6 +39,7 @@ def _pool_share(case: Case) -> float:
     return next((_took(step) / max(1, number(step, "before") or 1) for step in steps), 0.0)
 
 
+@rule("weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "other")
 def match(case: Case) -> Candidate | None:
     component = case.first("tr_component")
     if component is None:
@@ -93,13 +96,3 @@ def _unnamed(case: Case) -> Candidate | None:
     remedies = levers(case, "fraction_down", "batched_tokens", "max_num_seqs", "quant")
     settle = 'the line "The following component could not be created"'
     return Candidate(Tier.LIKELY, text, (executor.line,), remedies, settle=settle)
-
-
-RULE = Rule(
-    "T03",
-    "TensorRT-LLM: a component of the executor does not fit",
-    ("weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "other"),
-    match,
-    engines=("trtllm",),
-    evidence=("TensorRT-LLM py_executor_creator.py (1.0)",),
-)

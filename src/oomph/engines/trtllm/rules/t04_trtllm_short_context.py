@@ -19,11 +19,12 @@ tokens.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
 from oomph.ir.observation import Observation
 from oomph.units import gib
 
 
+@rule("runtime_request", "kv_alloc", "cudagraph_capture", "profile_run", failure=False)
 def match(case: Case) -> Candidate | None:
     cut = _final_cut(case)
     if cut is None or case.failed:
@@ -59,14 +60,3 @@ def _final_cut(case: Case) -> Observation | None:
     refused = max((number(observation, "length") or 0 for observation in case.all("tr_too_long")), default=0)
     shorter = length < (number(blocks[0], "length") or 0) or 0 < length <= refused  # ... or than a prompt that came
     return blocks[-1] if shorter else None
-
-
-RULE = Rule(
-    "T04",
-    "TensorRT-LLM: it serves a shorter context than was asked for",
-    ("runtime_request", "kv_alloc", "cudagraph_capture", "profile_run"),
-    match,
-    engines=("trtllm",),
-    failure=False,
-    evidence=("TensorRT-LLM resource_manager.py",),
-)

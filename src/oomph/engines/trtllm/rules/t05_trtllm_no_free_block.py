@@ -16,9 +16,10 @@ Evidence: TensorRT-LLM issue 19527: 32 beams, a batch of 8 and 256 blocks.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, levers
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
 
 
+@rule("cudagraph_capture", "profile_run", "runtime_request", "kv_alloc", "other")
 def match(case: Case) -> Candidate | None:
     full_pool = case.first("tr_pool_full")
     if full_pool is None or not case.failed:
@@ -31,13 +32,3 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, "max_num_seqs", "eager", "fraction_up")
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", "the pool would be smaller still"),)
     return Candidate(Tier.SAID, text, (full_pool.line, *case.line("tr_blocks", "tr_graphs")), remedies, rejected)
-
-
-RULE = Rule(
-    "T05",
-    "TensorRT-LLM: the KV pool has no free block left",
-    ("cudagraph_capture", "profile_run", "runtime_request", "kv_alloc", "other"),
-    match,
-    engines=("trtllm",),
-    evidence=("TensorRT-LLM issue 19527",),
-)

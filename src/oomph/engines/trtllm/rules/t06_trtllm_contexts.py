@@ -16,10 +16,11 @@ Evidence: TensorRT-LLM issue 3058: 590 MiB for each of eight ranks.
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Tier, rule
 from oomph.units import gib
 
 
+@rule("other", "startup_free_memory", "weights_load", "profile_run", "kv_alloc", "runtime_request", failure=False)
 def match(case: Case) -> Candidate | None:
     observation = case.first("tr_contexts")
     if observation is None or case.failed:
@@ -29,14 +30,3 @@ def match(case: Case) -> Candidate | None:
     text += f": {gib(ranks * each)} for {ranks} ranks" if ranks > 1 else ""
     text += ". The KV pool of GPU 0 is smaller by that much, and the other ranks follow the smallest."
     return Candidate(Tier.SAID, text, (observation.line,), ())
-
-
-RULE = Rule(
-    "T06",
-    "TensorRT-LLM: every rank holds a context on GPU 0",
-    ("other", "startup_free_memory", "weights_load", "profile_run", "kv_alloc", "runtime_request"),
-    match,
-    engines=("trtllm",),
-    failure=False,
-    evidence=("TensorRT-LLM issue 3058",),
-)

@@ -15,10 +15,11 @@ What does not: a higher utilization or a shorter context: the pool keeps its siz
 Evidence: vllm PR 30515, 38284; gpu_worker.py (0.19.1).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import GIB, gib, human
 
 
+@rule("cudagraph_capture", at_stage=True)
 def match(case: Case) -> Candidate | None:
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
     graphs = case.value("graphs", "graphs") or case.value("graph_estimate", "estimate") or 0
@@ -55,13 +56,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "C01",
-    "CUDA graphs do not fit beside the KV cache",
-    ("cudagraph_capture",),
-    match,
-    at_stage=True,
-    evidence=("vllm PR 30515", "vllm PR 38284"),
-)

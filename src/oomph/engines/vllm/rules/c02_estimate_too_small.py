@@ -1,4 +1,6 @@
-"""C02: at extreme utilization the graph estimate is a little too small.
+"""C02: At this utilization the graph estimate is too small.
+
+At extreme utilization the graph estimate is a little too small.
 
 What it is: the estimate is taken on a minimal KV cache; the real capture needs 0.1 to 0.3 GiB more. Following the
 printed hint to raise utilization leads to 0.97 and beyond, where that is missing.
@@ -15,10 +17,11 @@ What does not: the higher utilization that the log itself proposes.
 Evidence: vllm issue 57475, PR 57595.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, rule
 from oomph.units import GIB, human
 
 
+@rule("cudagraph_capture", "sampler_warmup", at_stage=True, since="0.20.0", dated=False, over=("C01",))
 def match(case: Case) -> Candidate | None:
     if case.util <= 0.95 or case.within("0.20.0") is False or case.has("graph_estimate_off") or case.v0:
         return None
@@ -42,16 +45,3 @@ def match(case: Case) -> Candidate | None:
         (advice.utilization(case, case.util - 0.02), advice.capture(64)),
         advice.useless(case, raised),
     )
-
-
-RULE = Rule(
-    "C02",
-    "At this utilization the graph estimate is too small",
-    ("cudagraph_capture", "sampler_warmup"),
-    match,
-    at_stage=True,
-    since="0.20.0",
-    dated=False,
-    over=("C01",),
-    evidence=("vllm issue 57475",),
-)

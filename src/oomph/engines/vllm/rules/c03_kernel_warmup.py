@@ -1,4 +1,6 @@
-"""C03: kernel warm-up or tuning does not fit beside the KV cache.
+"""C03: Kernel warm-up does not fit beside the KV cache.
+
+Kernel warm-up or tuning does not fit beside the KV cache.
 
 What it is: FlashInfer's autotuner, DeepGEMM and MoE tuning allocate after the KV cache was made.
 
@@ -14,10 +16,11 @@ What does not: a shorter context.
 Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import human
 
 
+@rule("cudagraph_capture", at_stage=True, over=("C01",))
 def match(case: Case) -> Candidate | None:
     if not (
         case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
@@ -49,14 +52,3 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "C03",
-    "Kernel warm-up does not fit beside the KV cache",
-    ("cudagraph_capture",),
-    match,
-    at_stage=True,
-    over=("C01",),
-    evidence=("kernel_warmup.py (0.21.0)",),
-)

@@ -1,4 +1,6 @@
-"""D02: an earlier engine's process still holds the GPU.
+"""D02: An orphaned engine still holds the GPU.
+
+An earlier engine's process still holds the GPU.
 
 What it is: when the API server is killed, its children (named VLLM::EngineCore or VLLM::Worker, not python) live on
 with their memory.
@@ -15,10 +17,11 @@ What does not: squeezing in beside the orphan with a lower utilization; empty_ca
 Evidence: vllm issues 55510, 34643, 42017; PR 34816.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("startup_free_memory", "weights_load")
 def match(case: Case) -> Candidate | None:
     orphan = case.first("orphan")
     if orphan is None or not case.has("free_short", "torch_oom", "cuda_error_oom"):
@@ -39,12 +42,3 @@ def match(case: Case) -> Candidate | None:
         advice.reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
     )
     return Candidate(Tier.SAID, text, (orphan.line, *case.line("free_short")), remedies, rejected)
-
-
-RULE = Rule(
-    "D02",
-    "An orphaned engine still holds the GPU",
-    ("startup_free_memory", "weights_load"),
-    match,
-    evidence=("vllm issue 55510", "vllm PR 34816"),
-)

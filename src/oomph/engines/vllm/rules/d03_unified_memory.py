@@ -1,4 +1,6 @@
-"""D03: unified memory: the system, and in some releases the page cache, count as used GPU memory.
+"""D03: Unified memory: what the system holds counts as used.
+
+Unified memory: the system, and in some releases the page cache, count as used GPU memory.
 
 What it is: GB10 (DGX Spark), Jetson and AMD APUs share memory between CPU and GPU. Up to 0.11.0, and on AMD in every
 release, free memory is what CUDA or HIP calls free: the page cache of weight files that were read before is missing
@@ -20,10 +22,20 @@ check --kv-cache-memory-bytes alone, since the check compares utilization x tota
 Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/utils.py:716 (0.32.0); vllm issue 48140.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule(
+    "startup_free_memory",
+    "kv_check",
+    "weights_load",
+    at_stage=True,
+    over=(
+        "D01",
+        "K01",
+    ),
+)
 def match(case: Case) -> Candidate | None:
     if not case.unified or case.has("kv_need"):
         return None
@@ -68,17 +80,3 @@ def match(case: Case) -> Candidate | None:
         rejected,
         settle="free -h: a large buff/cache figure confirms it",
     )
-
-
-RULE = Rule(
-    "D03",
-    "Unified memory: what the system holds counts as used",
-    ("startup_free_memory", "kv_check", "weights_load"),
-    match,
-    at_stage=True,
-    over=(
-        "D01",
-        "K01",
-    ),
-    evidence=("utils/mem_utils.py:100 (0.21.0)", "vllm issue 48140"),
-)

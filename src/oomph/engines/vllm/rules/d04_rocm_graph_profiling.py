@@ -1,4 +1,6 @@
-"""D04: on ROCm the graph profiling of 0.17 and 0.18 spoils the free-memory figures.
+"""D04: ROCm: graph profiling spoils the free-memory figure.
+
+On ROCm the graph profiling of 0.17 and 0.18 spoils the free-memory figures.
 
 What it is: mem_get_info and graph pools were not reliable under HIP; the pass is skipped there from 0.19 to 0.26.
 
@@ -13,9 +15,10 @@ What does not: a lower utilization.
 Evidence: vllm PR 36720; gpu_worker.py:695 (0.32.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("startup_free_memory", "kv_check", since="0.17.0", until="0.19.0", over=("D01",))
 def match(case: Case) -> Candidate | None:
     if (
         not case.rocm
@@ -32,15 +35,3 @@ def match(case: Case) -> Candidate | None:
         (advice.upgrade("0.19.0"), advice.eager()),
         advice.useless(case, advice.reject("util_down", "the measured figure is wrong, not the share")),
     )
-
-
-RULE = Rule(
-    "D04",
-    "ROCm: graph profiling spoils the free-memory figure",
-    ("startup_free_memory", "kv_check"),
-    match,
-    since="0.17.0",
-    until="0.19.0",
-    over=("D01",),
-    evidence=("vllm PR 36720",),
-)

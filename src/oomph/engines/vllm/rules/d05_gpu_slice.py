@@ -1,4 +1,4 @@
-"""D05: the engine sees a slice of the GPU.
+"""D05: The engine sees a slice of the GPU.
 
 What it is: MIG instances, vGPU profiles and MPS limits give a process less than the board. With MIG the total already
 is the slice's; an MPS limit makes allocations fail while the board shows free memory.
@@ -15,10 +15,11 @@ What does not: the board's size in any calculation.
 Evidence: cudaMemGetInfo's semantics; not verified on a MIG board here.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("startup_free_memory", "weights_load", "kv_check")
 def match(case: Case) -> Candidate | None:
     slice_line = case.first("mig")
     if slice_line is None or not case.failed:
@@ -36,12 +37,3 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "D05",
-    "The engine sees a slice of the GPU",
-    ("startup_free_memory", "weights_load", "kv_check"),
-    match,
-    evidence=("cudaMemGetInfo semantics",),
-)

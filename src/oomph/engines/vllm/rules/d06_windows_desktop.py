@@ -1,4 +1,6 @@
-"""D06: Windows or a desktop holds part of the card.
+"""D06: Windows holds part of the card.
+
+Windows or a desktop holds part of the card.
 
 What it is: under WSL2 the display driver keeps 0.5 to 2.5 GiB, more or less from minute to minute; instead of failing
 it may move GPU memory to system RAM, which is very slow. Pinned memory is limited, so CPU offload may fail.
@@ -16,10 +18,11 @@ What does not: pinned-memory workarounds, --swap-space.
 Evidence: vllm PR 41496, 50261; microsoft/WSL issue 11050.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("startup_free_memory", "weights_load", "runtime_request", over=("D01",))
 def match(case: Case) -> Candidate | None:
     if not case.has("pin_memory_off", "uva_off") or not case.failed:
         return None
@@ -38,13 +41,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("swap", "it does nothing in V1, and host memory is not the problem")),
     )
-
-
-RULE = Rule(
-    "D06",
-    "Windows holds part of the card",
-    ("startup_free_memory", "weights_load", "runtime_request"),
-    match,
-    over=("D01",),
-    evidence=("vllm PR 41496", "microsoft/WSL issue 11050"),
-)

@@ -1,4 +1,6 @@
-"""D08: two engines that start together are charged for each other.
+"""D08: A neighbour's start was charged to this engine.
+
+Two engines that start together are charged for each other.
 
 What it is: memory outside of PyTorch is measured as the change on the whole device. What a neighbour loads meanwhile
 is charged to this engine, and its KV memory comes out small or negative.
@@ -15,10 +17,11 @@ What does not: a higher utilization for the victim.
 Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the device).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("kv_check", "kv_alloc", over=("K01",))
 def match(case: Case) -> Candidate | None:
     kv, weights, total = case.value("available_kv", "available"), case.value("weights", "weights"), case.total
     if kv is None or weights is None or not total or case.stage not in ("kv_check", "kv_alloc"):
@@ -49,13 +52,3 @@ def match(case: Case) -> Candidate | None:
         ),
         settle="nvidia-smi while the engine starts: a second process that grows",
     )
-
-
-RULE = Rule(
-    "D08",
-    "A neighbour's start was charged to this engine",
-    ("kv_check", "kv_alloc"),
-    match,
-    over=("K01",),
-    evidence=("vllm issue 55827", "vllm issue 18974"),
-)

@@ -1,4 +1,4 @@
-"""D09: memory became free while vLLM was measuring.
+"""D09: Memory became free while vLLM was measuring.
 
 What it is: the profiler asserts that free memory does not grow. A neighbour that ends, or the host of unified memory,
 breaks that.
@@ -14,10 +14,11 @@ What does not: less utilization or a shorter context.
 Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB
 
 
+@rule("profile_run")
 def match(case: Case) -> Candidate | None:
     line = case.first("freed_while_profiling")
     if line is None:
@@ -40,12 +41,3 @@ def match(case: Case) -> Candidate | None:
             case, advice.reject("max_model_len", "nothing is short"), advice.reject("util_down", "nothing is short")
         ),
     )
-
-
-RULE = Rule(
-    "D09",
-    "Memory became free while vLLM was measuring",
-    ("profile_run",),
-    match,
-    evidence=("gpu_worker.py:719 (0.32.0)",),
-)

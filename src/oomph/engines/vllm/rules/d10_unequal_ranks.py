@@ -1,4 +1,4 @@
-"""D10: the rank with the least memory decides for all.
+"""D10: The rank with the least memory decides for all.
 
 What it is: the number of KV blocks is the smallest over all workers. A desktop on GPU 0, unequal pipeline stages or
 mixed cards waste what the others have.
@@ -15,10 +15,11 @@ What does not: more utilization on all ranks.
 Evidence: get_kv_cache_configs takes the minimum (0.21.0); vllm issue 34076.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("kv_check", failure=False)
 def match(case: Case) -> Candidate | None:
     values: dict[int, int] = {}
     for observation in case.all("available_kv"):
@@ -44,13 +45,3 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "D10",
-    "The rank with the least memory decides for all",
-    ("kv_check",),
-    match,
-    failure=False,
-    evidence=("get_kv_cache_configs (0.21.0)", "vllm issue 34076"),
-)

@@ -1,4 +1,6 @@
-"""H02: waiting for a worker, not a memory error.
+"""H02: A worker is busy; nothing is short.
+
+Waiting for a worker, not a memory error.
 
 What it is: "No available shared memory broadcast block found in 60 seconds" is printed while a worker is busy
 compiling, loading or capturing, or is dead.
@@ -14,9 +16,10 @@ What does not: --shm-size.
 Evidence: distributed/device_communicators/shm_broadcast.py:109 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("other", "weights_load", "profile_run", "cudagraph_capture", "runtime_request", failure=False)
 def match(case: Case) -> Candidate | None:
     if not case.has("broadcast_wait") or case.failed:
         return None
@@ -28,13 +31,3 @@ def match(case: Case) -> Candidate | None:
         (advice.reject("shm", "the buffer is not too small, nobody has read it yet"),),
         settle="py-spy dump of the workers, or the first error of any rank",
     )
-
-
-RULE = Rule(
-    "H02",
-    "A worker is busy; nothing is short",
-    ("other", "weights_load", "profile_run", "cudagraph_capture", "runtime_request"),
-    match,
-    failure=False,
-    evidence=("shm_broadcast.py:109 (0.21.0)",),
-)

@@ -1,4 +1,4 @@
-"""K01: nothing is left for the KV cache.
+"""K01: Nothing is left for the KV cache.
 
 What it is: utilization x total is used up by weights, activations, memory outside of PyTorch and (since 0.20) the
 graph estimate before a single KV block exists.
@@ -15,10 +15,11 @@ What does not: a shorter context: the KV cache is at zero whatever the context. 
 Evidence: kv_cache_utils.py:697 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("kv_check")
 def match(case: Case) -> Candidate | None:
     kv = case.value("available_kv", "available")
     if kv is None:
@@ -62,8 +63,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("max_model_len", why)),
     )
-
-
-RULE = Rule(
-    "K01", "Nothing is left for the KV cache", ("kv_check",), match, evidence=("kv_cache_utils.py:697 (0.21.0)",)
-)

@@ -1,4 +1,4 @@
-"""K02: one request of the full context does not fit.
+"""K02: One request of the full context does not fit.
 
 What it is: vLLM refuses to start unless a single request of max_model_len fits into the KV cache. The default is the
 model's own context, often 131,072 or more.
@@ -20,11 +20,12 @@ Evidence: kv_cache_utils.py:715 (0.21.0).
 from msgspec.structs import replace
 
 from oomph.doctor.reading.failure import UNSAID
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.engines.vllm.serving.safe_utilization import UNPLANNED
 from oomph.units import GIB, gib
 
 
+@rule("kv_check", since="0.7.0", dated=False)
 def match(case: Case) -> Candidate | None:
     check = case.first("kv_need")
     if check is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
@@ -99,14 +100,3 @@ def _both(length: int) -> Remedy:
     flags = {"kv_cache_dtype": "fp8", "max_model_len": length}
     costs = f"KV values are kept in 8 bits; requests longer than {length:,} tokens are refused"
     return Remedy("kv_dtype", f"--kv-cache-dtype fp8 --max-model-len {length}", "flag", flags, costs=costs, rank=4)
-
-
-RULE = Rule(
-    "K02",
-    "One request of the full context does not fit",
-    ("kv_check",),
-    match,
-    since="0.7.0",
-    dated=False,
-    evidence=("kv_cache_utils.py:715 (0.21.0)",),
-)

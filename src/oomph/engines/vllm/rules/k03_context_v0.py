@@ -1,4 +1,6 @@
-"""K03: the V0 engine's wording of K02.
+"""K03: The context is longer than the KV cache (V0).
+
+The V0 engine's wording of K02.
 
 What it is: max_model_len is above the number of tokens the KV cache holds. Without chunked prefill V0's activations
 follow the context too, so a shorter one also frees memory.
@@ -15,10 +17,11 @@ What does not: --swap-space.
 Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("kv_check", until="0.11.0", dated=False)
 def match(case: Case) -> Candidate | None:
     check = case.first("kv_need_v0")
     if check is None:
@@ -48,14 +51,3 @@ def _share(case: Case, kv: int | None, tokens: int, length: int) -> float:
         return min(0.97, case.util + 0.05) if tokens and length <= 1.3 * tokens else 0.0
     wanted = case.util + kv / tokens * (length - tokens) / case.total + 0.01
     return wanted if wanted <= 0.97 else 0.0
-
-
-RULE = Rule(
-    "K03",
-    "The context is longer than the KV cache (V0)",
-    ("kv_check",),
-    match,
-    until="0.11.0",
-    dated=False,
-    evidence=("worker.py raise_if_cache_size_invalid (0.10.2)",),
-)

@@ -1,4 +1,4 @@
-"""K04: hybrid models have very large KV blocks.
+"""K04: Hybrid models have very large KV blocks.
 
 What it is: an attention page must be as large as a recurrent state, so blocks grow to hundreds or thousands of
 tokens. Every request rounds up to whole blocks and holds one to 2 + drafted state pages per recurrent group.
@@ -16,9 +16,10 @@ What does not: --block-size: it is overridden.
 Evidence: platforms/interface.py:646 (0.21.0), models/config.py:215 (0.19.1).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("kv_check", "kv_alloc", failure=False)
 def match(case: Case) -> Candidate | None:
     block = case.value("attention_block", "block_size")
     if block is None and not case.has("padding_layers"):
@@ -63,13 +64,3 @@ def match(case: Case) -> Candidate | None:
         (state, off),
         (advice.reject("block_size", "hybrid models set it themselves"),),
     )
-
-
-RULE = Rule(
-    "K04",
-    "Hybrid models have very large KV blocks",
-    ("kv_check", "kv_alloc"),
-    match,
-    failure=False,
-    evidence=("platforms/interface.py:646 (0.21.0)",),
-)

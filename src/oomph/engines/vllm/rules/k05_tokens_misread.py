@@ -1,4 +1,6 @@
-"""K05: "GPU KV cache size: N tokens" is not the capacity of a hybrid model.
+"""K05: The printed token count is not the capacity.
+
+"GPU KV cache size: N tokens" is not the capacity of a hybrid model.
 
 What it is: up to 0.20 the line prints blocks // groups x block size. With several groups (sliding window and full
 attention, or recurrent layers) a request does not use the groups alike, so the figure says little. Since 0.21 it is
@@ -16,10 +18,11 @@ What does not: more utilization, or switching the hybrid manager off (which real
 Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39133 and 43308, PR 41069.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("kv_alloc", "cudagraph_capture", "runtime_request", failure=False, until="0.21.0", dated=False, plan_adds="pool")
 def match(case: Case) -> Candidate | None:
     tokens, length = case.value("kv_tokens", "tokens"), case.value("concurrency", "max_model_len")
     times = case.real("concurrency", "concurrency")
@@ -63,16 +66,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED, text, case.line("kv_tokens", "concurrency", "available_kv"), tuple(remedies), rejected
     )
-
-
-RULE = Rule(
-    "K05",
-    "The printed token count is not the capacity",
-    ("kv_alloc", "cudagraph_capture", "runtime_request"),
-    match,
-    failure=False,
-    until="0.21.0",
-    dated=False,
-    plan_adds="pool",
-    evidence=("kv_cache_utils.py:1300 (0.19.1)", "vllm PR 41069"),
-)

@@ -1,4 +1,4 @@
-"""K06: fewer recurrent-state blocks than sequences.
+"""K06: Fewer recurrent-state blocks than sequences.
 
 What it is: every running sequence of a hybrid model needs one state block, and full CUDA graphs are captured for
 max_num_seqs of them. The default of 256 or 1024 is more than fits.
@@ -14,9 +14,10 @@ What does not: a shorter context.
 Evidence: config/compilation.py:1519 (0.32.0); vllm PR 38270, issue 49064.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("kv_check", since="0.20.0")
 def match(case: Case) -> Candidate | None:
     line = case.first("mamba_blocks")
     if line is None:
@@ -43,13 +44,3 @@ def match(case: Case) -> Candidate | None:
         (advice.sequences(nice), state),
         advice.useless(case, advice.reject("max_model_len", "a state block does not depend on the context length")),
     )
-
-
-RULE = Rule(
-    "K06",
-    "Fewer recurrent-state blocks than sequences",
-    ("kv_check",),
-    match,
-    since="0.20.0",
-    evidence=("config/compilation.py:1519 (0.32.0)", "vllm PR 38270"),
-)

@@ -14,9 +14,10 @@ What does not: fp8_e4m3 on GPUs below compute capability 8.9.
 Evidence: attention.py:205 (0.32.0); vllm PR 45040, issue 39137.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
 
 
+@rule("other", "weights_load", until="0.24.0", dated=False)
 def match(case: Case) -> Candidate | None:
     line = case.first("e5m2_refused") or (case.first("e5m2_mentioned") if not case.has("concurrency") else None)
     if line is None:
@@ -33,14 +34,3 @@ def match(case: Case) -> Candidate | None:
     old_card = case.has("fp8e4nv") or bool(case.capability and float(case.capability) < 8.9)
     newer = () if old_card else (advice.upgrade("0.24.0"),)  # there the Triton backend refuses every fp8 format
     return Candidate(Tier.SAID if case.failed else Tier.POSSIBLE, text, (line.line,), (*newer, auto), (e4m3,))
-
-
-RULE = Rule(
-    "K07",
-    "fp8_e5m2 KV is refused for any quantised checkpoint",
-    ("other", "weights_load"),
-    match,
-    until="0.24.0",
-    dated=False,
-    evidence=("attention.py:205 (0.32.0)", "vllm PR 45040"),
-)

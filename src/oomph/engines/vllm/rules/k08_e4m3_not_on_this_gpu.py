@@ -13,9 +13,10 @@ What does not: any memory flag; fp8_e5m2, which the same check refuses (triton_a
 Evidence: vllm issue 26431, PR 45040.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
 
 
+@rule("profile_run", "other")
 def match(case: Case) -> Candidate | None:
     line = case.first("fp8e4nv")
     if line is None or case.has("concurrency"):
@@ -31,8 +32,3 @@ def match(case: Case) -> Candidate | None:
         "kv_e5m2", "--kv-cache-dtype fp8_e5m2", "the same backend refuses every fp8 format below capability 8.9"
     )
     return Candidate(Tier.SAID, text, (line.line,), (auto,), (other, advice.reject("util_down", "no memory is short")))
-
-
-RULE = Rule(
-    "K08", "fp8 (e4m3) KV does not compile on this GPU", ("profile_run", "other"), match, evidence=("vllm issue 26431",)
-)

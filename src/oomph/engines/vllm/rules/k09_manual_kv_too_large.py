@@ -1,4 +1,4 @@
-"""K09: the KV size given by hand is too large.
+"""K09: The KV size given by hand is too large.
 
 What it is: --kv-cache-memory-bytes is taken as it is: no profiling, no utilization, no reserve for graphs.
 
@@ -14,10 +14,11 @@ What does not: utilization: it is ignored.
 Evidence: gpu_worker.py:367 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import GIB, gib, human
 
 
+@rule("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request", at_stage=True, since="0.10.2")
 def match(case: Case) -> Candidate | None:
     line = case.first("manual_kv")
     if line is None:
@@ -42,14 +43,3 @@ def match(case: Case) -> Candidate | None:
         (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),
         advice.useless(case, advice.reject("util_down", "ignored while the KV size is given in bytes")),
     )
-
-
-RULE = Rule(
-    "K09",
-    "The KV size given by hand is too large",
-    ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request"),
-    match,
-    at_stage=True,
-    since="0.10.2",
-    evidence=("gpu_worker.py:367 (0.21.0)",),
-)

@@ -1,4 +1,4 @@
-"""K10: the budget said yes, the device says no.
+"""K10: The budget said yes, the device says no.
 
 What it is: the KV cache was sized from utilization x total, and then could not be allocated: a neighbour grew
 meanwhile, the accounting of unified memory or of another vendor's driver is off, or utilization is close to 1.
@@ -14,10 +14,11 @@ What does not: a shorter context: the pool keeps its size.
 Evidence: gpu_model_runner.py:6652 (0.21.0): one torch.zeros per KV tensor.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib, human
 
 
+@rule("kv_alloc", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if case.has("manual_kv"):
         return None
@@ -44,13 +45,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, advice.useless(case)
     )
-
-
-RULE = Rule(
-    "K10",
-    "The budget said yes, the device says no",
-    ("kv_alloc",),
-    match,
-    at_stage=True,
-    evidence=("gpu_model_runner.py:6652 (0.21.0)",),
-)

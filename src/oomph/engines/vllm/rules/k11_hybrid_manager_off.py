@@ -1,4 +1,6 @@
-"""K11: the hybrid KV manager is off, so sliding windows are charged as full attention.
+"""K11: Sliding windows are charged as full attention.
+
+The hybrid KV manager is off, so sliding windows are charged as full attention.
 
 What it is: a KV connector, a platform or the flag switches it off. Layers with a window of 1,024 tokens then reserve
 the whole context.
@@ -16,10 +18,11 @@ What does not: a little more utilization: the need is several times as large.
 Evidence: kv_cache_utils.py (0.21.0); config/vllm.py decides when it is off.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("kv_check", at_stage=True)
 def match(case: Case) -> Candidate | None:
     off = case.has("hybrid_off") or case.flag("disable_hybrid_kv_cache_manager") is True
     if not off:
@@ -40,13 +43,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("util_up", "the need is several times too large, not a few per cent")),
     )
-
-
-RULE = Rule(
-    "K11",
-    "Sliding windows are charged as full attention",
-    ("kv_check",),
-    match,
-    at_stage=True,
-    evidence=("config/vllm.py (0.21.0)",),
-)

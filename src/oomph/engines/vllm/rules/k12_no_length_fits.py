@@ -1,4 +1,6 @@
-"""K12: --max-model-len auto finds no length at all.
+"""K12: No context length fits.
+
+--max-model-len auto finds no length at all.
 
 What it is: with auto the longest context that fits is searched; here not even one block set fits.
 
@@ -13,10 +15,11 @@ What does not: a shorter context: none fits.
 Evidence: kv_cache_utils.py:1857 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("kv_check", since="0.14.0")
 def match(case: Case) -> Candidate | None:
     line = case.first("auto_fit_none")
     if line is None:
@@ -33,8 +36,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("max_model_len", "auto already tried every length")),
     )
-
-
-RULE = Rule(
-    "K12", "No context length fits", ("kv_check",), match, since="0.14.0", evidence=("kv_cache_utils.py:1857 (0.21.0)",)
-)

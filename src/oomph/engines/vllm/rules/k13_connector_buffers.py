@@ -1,4 +1,4 @@
-"""K13: a KV connector's buffers were not planned for.
+"""K13: A KV connector's buffers were not planned for.
 
 What it is: LMCache, NIXL, Mooncake and the offloading connector pin a pool of host memory (1.9 times its size on
 hybrid models) and keep staging buffers on the GPU, outside of the budget.
@@ -15,9 +15,10 @@ What does not: expecting a longer context from it: one request must still fit on
 Evidence: vllm issues 53042, 52656, 23087.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("host_ram", "runtime_request", "kv_alloc", at_stage=True)
 def match(case: Case) -> Candidate | None:
     connector = case.has("kv_connector") or case.flag("kv_transfer_config") or case.flag("kv_offloading_size")
     if not connector:
@@ -52,13 +53,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, keep=keep),
     )
-
-
-RULE = Rule(
-    "K13",
-    "A KV connector's buffers were not planned for",
-    ("host_ram", "runtime_request", "kv_alloc"),
-    match,
-    at_stage=True,
-    evidence=("vllm issue 53042",),
-)

@@ -1,4 +1,6 @@
-"""L02: a "4-bit" checkpoint of which a large part is not 4-bit.
+"""L02: Only a part of this 4-bit checkpoint is 4-bit.
+
+A "4-bit" checkpoint of which a large part is not 4-bit.
 
 What it is: quantisation configs exclude modules. Attention, embeddings, output head, draft layers or the vision tower
 stay in BF16, so a checkpoint sold as 4-bit weighs two or three times its parameters / 2.
@@ -19,7 +21,7 @@ Evidence: modelopt.py is_layer_excluded (0.21.0); vllm issue 40291: 29.4 GiB on 
 """
 
 from oomph.doctor.rules.l01_weights_larger_than_card import room
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib, human
 
 FOUR_BIT = (
@@ -37,6 +39,7 @@ FOUR_BIT = (
 )
 
 
+@rule("weights_load", at_stage=True, plan_adds="weights")
 def match(case: Case) -> Candidate | None:
     if case.before("weights"):
         return None
@@ -89,14 +92,3 @@ def match(case: Case) -> Candidate | None:
         advice.offload(case, 3 * GIB),
     )
     return Candidate(Tier.COMPUTED, text, case.line("nvfp4", "load_oom", "torch_oom"), remedies, rejected)
-
-
-RULE = Rule(
-    "L02",
-    "Only a part of this 4-bit checkpoint is 4-bit",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    plan_adds="weights",
-    evidence=("modelopt.py:146 is_layer_excluded (0.21.0)", "vllm issue 40291"),
-)

@@ -1,4 +1,6 @@
-"""L03: quantising a 16-bit checkpoint while it is loaded needs the 16-bit weights first.
+"""L03: Quantising while loading needs the 16-bit weights first.
+
+Quantising a 16-bit checkpoint while it is loaded needs the 16-bit weights first.
 
 What it is: --quantization fp8 on a BF16 checkpoint. Up to 0.12 the whole model is loaded in BF16 and then converted;
 0.13 to 0.15 tried to stream it and kept references, so the peak was above BF16; since 0.16 layers are converted one
@@ -16,10 +18,11 @@ What does not: utilization, expandable segments.
 Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("weights_load", at_stage=True, until="0.16.0", dated=False)
 def match(case: Case) -> Candidate | None:
     if case.before("weights") or str(case.flag("quantization") or "") != "fp8" or case.within("0.16.0") is True:
         return None
@@ -43,15 +46,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, advice.useless(case)
     )
-
-
-RULE = Rule(
-    "L03",
-    "Quantising while loading needs the 16-bit weights first",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    until="0.16.0",
-    dated=False,
-    evidence=("vllm PR 31914", "vllm issue 32773"),
-)

@@ -1,4 +1,6 @@
-"""L04: bitsandbytes keeps more in 16 bits than people expect.
+"""L04: bitsandbytes leaves embeddings and head in 16 bits.
+
+Bitsandbytes keeps more in 16 bits than people expect.
 
 What it is: in-flight 4-bit conversion goes tensor by tensor (peak: the result and one tensor), but embeddings, output
 head and norms stay 16-bit, and 8-bit checkpoints take a whole byte per parameter.
@@ -15,10 +17,11 @@ What does not: --load-format bitsandbytes: it is chosen automatically since 2025
 Evidence: model_loader/bitsandbytes_loader.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("weights_load", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if "bitsandbytes" not in (case.flag("quantization"), case.flag("load_format")):
         return None
@@ -31,13 +34,3 @@ def match(case: Case) -> Candidate | None:
         text += f" {gib(allocated)} are {allocated * case.tp / params:.2f} bytes per parameter."
     remedies = (advice.checkpoint(case, "an AWQ, GPTQ or compressed-tensors checkpoint"), advice.tensor_parallel(case))
     return Candidate(Tier.COMPUTED, text, case.line("engine_config", "torch_oom"), remedies, advice.useless(case))
-
-
-RULE = Rule(
-    "L04",
-    "bitsandbytes leaves embeddings and head in 16 bits",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    evidence=("model_loader/bitsandbytes_loader.py (0.21.0)",),
-)

@@ -1,4 +1,6 @@
-"""L05: repacking after the load needs old and new copies at once.
+"""L05: Repacking after the load needs two copies of a layer.
+
+Repacking after the load needs old and new copies at once.
 
 What it is: Marlin, MXFP4/NVFP4 MoE and FP8 requantisation rewrite tensors layer by layer after the files were read.
 While one layer is rewritten both forms exist; for a MoE layer that is all its experts twice.
@@ -16,10 +18,11 @@ What does not: utilization, context length.
 Evidence: vllm PR 47851 and 55103; base_loader.py process_weights_after_loading (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import human
 
 
+@rule("weights_load", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if not case.in_traceback("process_weights_after_loading", "repack", "swizzle"):
         return None
@@ -33,13 +36,3 @@ def match(case: Case) -> Candidate | None:
         advice.offload(case),
     )
     return Candidate(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, advice.useless(case))
-
-
-RULE = Rule(
-    "L05",
-    "Repacking after the load needs two copies of a layer",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    evidence=("vllm PR 47851", "vllm PR 55103"),
-)

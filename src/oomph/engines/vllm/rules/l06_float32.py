@@ -1,4 +1,4 @@
-"""L06: the model is loaded in float32.
+"""L06: The model is loaded in float32.
 
 What it is: --dtype float32, or an architecture or pooling model that keeps its checkpoint's float32, doubles weights
 and KV cache.
@@ -15,10 +15,11 @@ Evidence: config/model.py, dtype resolution (0.21.0): "auto" turns float32 check
 everywhere.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("weights_load", "kv_check", "profile_run")
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.flag("dtype") not in ("float32", "torch.float32", "float"):
         return None
@@ -39,12 +40,3 @@ def match(case: Case) -> Candidate | None:
         (half,),
         advice.useless(case, advice.reject("quantize_flag", "the dtype alone halves it, without loss of quality")),
     )
-
-
-RULE = Rule(
-    "L06",
-    "The model is loaded in float32",
-    ("weights_load", "kv_check", "profile_run"),
-    match,
-    evidence=("config/model.py (0.21.0)",),
-)

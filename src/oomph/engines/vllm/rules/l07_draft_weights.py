@@ -1,4 +1,4 @@
-"""L07: the draft model's weights do not fit.
+"""L07: The draft model's weights do not fit.
 
 What it is: the drafter (MTP layer, EAGLE head, draft model) is loaded after the target. Unless it shares embedding
 and output head with it, each costs vocabulary x hidden x 2 bytes more; MTP layers are usually BF16 in a 4-bit
@@ -15,10 +15,11 @@ What does not: fewer speculative tokens: the weights stay the same.
 Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("weights_load", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if not case.memory:
         return None
@@ -36,13 +37,3 @@ def match(case: Case) -> Candidate | None:
         case, advice.reject("spec_tokens", "the number of drafted tokens does not change the draft's weights")
     )
     return Candidate(Tier.COMPUTED, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
-
-
-RULE = Rule(
-    "L07",
-    "The draft model's weights do not fit",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    evidence=("v1/spec_decode/eagle.py (0.21.0)",),
-)

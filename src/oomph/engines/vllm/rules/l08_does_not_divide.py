@@ -1,4 +1,4 @@
-"""L08: tensor parallelism does not divide the model.
+"""L08: Tensor parallelism does not divide the model.
 
 What it is: more GPUs were chosen to cure an OOM, but the attention heads (or a quantised layer's groups and tiles) do
 not divide by that number.
@@ -14,9 +14,10 @@ What does not: 3, 5 or 6 ranks for models with 8, 32 or 64 heads.
 Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, rule
 
 
+@rule("other")
 def match(case: Case) -> Candidate | None:
     line = case.first("heads_divide") or case.first("shape_divide")
     if line is None:
@@ -52,12 +53,3 @@ def match(case: Case) -> Candidate | None:
         ),
     )
     return Candidate(Tier.SAID, text, (line.line,), remedies)
-
-
-RULE = Rule(
-    "L08",
-    "Tensor parallelism does not divide the model",
-    ("other",),
-    match,
-    evidence=("config/model.py:1546 (0.32.0)",),
-)

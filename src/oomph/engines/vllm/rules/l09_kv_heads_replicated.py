@@ -1,4 +1,6 @@
-"""L09: more ranks than KV heads: the KV cache stops shrinking.
+"""L09: More ranks than KV heads: KV is replicated.
+
+More ranks than KV heads: the KV cache stops shrinking.
 
 What it is: a rank holds at least one KV head. Beyond tensor parallel = KV heads every further rank keeps a copy, so
 the KV cache per token and rank no longer falls. With MLA there is one latent vector and it never falls.
@@ -14,9 +16,10 @@ What does not: still more tensor parallelism in order to gain context.
 Evidence: QKVParallelLinear (0.21.0): num_kv_heads = max(1, total // tp).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("kv_check", at_stage=True, over=("K02",))
 def match(case: Case) -> Candidate | None:
     if not case.kv_heads or case.tp <= case.kv_heads:
         return None
@@ -41,14 +44,3 @@ def match(case: Case) -> Candidate | None:
         (split,),
         advice.useless(case, advice.reject("tp_up", "ranks beyond the KV heads only copy the cache")),
     )
-
-
-RULE = Rule(
-    "L09",
-    "More ranks than KV heads: KV is replicated",
-    ("kv_check",),
-    match,
-    at_stage=True,
-    over=("K02",),
-    evidence=("QKVParallelLinear (0.21.0)",),
-)

@@ -15,10 +15,11 @@ What does not: --max-cpu-loras: it only concerns host memory.
 Evidence: lora/layers (0.21.0), vllm PR 22782.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.text.tables import all_that_hold
 
 
+@rule("weights_load", "kv_check", "profile_run", at_stage=True)
 def match(case: Case) -> Candidate | None:
     lora = case.flag("enable_lora") or case.whole("max_loras") or case.in_traceback("create_lora", "lora_manager")
     if not lora:
@@ -44,13 +45,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "L10",
-    "LoRA slots are allocated in full at the start",
-    ("weights_load", "kv_check", "profile_run"),
-    match,
-    at_stage=True,
-    evidence=("vllm PR 22782",),
-)

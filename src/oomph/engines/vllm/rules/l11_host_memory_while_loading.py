@@ -1,4 +1,6 @@
-"""L11: the host ran out of memory while weights were loaded or offloaded.
+"""L11: The host ran out of memory while loading.
+
+The host ran out of memory while weights were loaded or offloaded.
 
 What it is: the kernel or the cgroup killed the process. Offloaded weights are pinned shared memory, repacking doubles
 them for a while, every rank maps the files, and .bin checkpoints are deserialised in RAM.
@@ -16,10 +18,11 @@ What does not: any GPU flag; --swap-space.
 Evidence: vllm issue 56410 (1.9x measured); config/parallel.py:237 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("host_ram", at_stage=True)
 def match(case: Case) -> Candidate | None:
     loading = case.before("load_begin", "load_files", "load_files_done", "offloaded") and not case.before(
         "available_kv", "serving"
@@ -71,13 +74,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         advice.useless(case, advice.reject("shm", "shared memory is taken from the same RAM")),
     )
-
-
-RULE = Rule(
-    "L11",
-    "The host ran out of memory while loading",
-    ("host_ram",),
-    match,
-    at_stage=True,
-    evidence=("vllm issue 56410",),
-)

@@ -1,4 +1,4 @@
-"""P01: profiling the largest image or video does not fit.
+"""P01: Profiling the largest image or video does not fit.
 
 What it is: before serving, vLLM encodes the largest item of the heaviest modality (video, usually) at the
 checkpoint's own maximum resolution. The peak is also kept as a reserve for good.
@@ -17,7 +17,7 @@ What does not: context length or utilization.
 Evidence: gpu_model_runner.py:5888 (0.21.0); vllm PR 41723, issues 27992, 34209.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import human
 
 TOWER = (
@@ -34,6 +34,7 @@ TOWER = (
 )
 
 
+@rule("profile_run")
 def match(case: Case) -> Candidate | None:
     if case.stage != "profile_run" or not (case.failed or case.has("mm_worst_case")):
         return None
@@ -73,12 +74,3 @@ def match(case: Case) -> Candidate | None:
             case, advice.reject("max_model_len", "the encoder's budget is not limited by the context length")
         ),
     )
-
-
-RULE = Rule(
-    "P01",
-    "Profiling the largest image or video does not fit",
-    ("profile_run",),
-    match,
-    evidence=("gpu_model_runner.py:5888 (0.21.0)", "vllm PR 41723"),
-)

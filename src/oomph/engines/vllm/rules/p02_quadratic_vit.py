@@ -1,4 +1,6 @@
-"""P02: attention in the vision tower is quadratic here.
+"""P02: Quadratic attention in the vision tower.
+
+Attention in the vision tower is quadratic here.
 
 What it is: without a flash-attention kernel for the tower PyTorch's plain attention builds heads x patches x patches.
 
@@ -13,10 +15,11 @@ What does not: quantisation or utilization.
 Evidence: gpustack issue 4963.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("profile_run", "runtime_request", at_stage=True, over=("P01",))
 def match(case: Case) -> Candidate | None:
     if not case.in_traceback("vit_attn_wrappers", "torch_sdpa_wrapper"):
         return None
@@ -41,14 +44,3 @@ def match(case: Case) -> Candidate | None:
         (backend, advice.mm_limit()),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "P02",
-    "Quadratic attention in the vision tower",
-    ("profile_run", "runtime_request"),
-    match,
-    at_stage=True,
-    over=("P01",),
-    evidence=("gpustack issue 4963",),
-)

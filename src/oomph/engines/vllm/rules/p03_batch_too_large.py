@@ -1,4 +1,6 @@
-"""P03: the profiling batch is too large for the card.
+"""P03: The profiling batch does not fit.
+
+The profiling batch is too large for the card.
 
 What it is: activations grow with max_num_batched_tokens x (about 3 intermediate + 3 hidden) x 2 bytes, and the
 profiling run takes a full batch. Without chunked prefill the batch is the context length.
@@ -16,7 +18,7 @@ What does not: utilization: the profiling run does not obey it. The context leng
 Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import gib, human
 
 _CHUNKED = Remedy(
@@ -29,6 +31,7 @@ _CHUNKED = Remedy(
 )
 
 
+@rule("profile_run", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if case.has("freed_while_profiling", "fp8e4nv"):
         return None
@@ -52,13 +55,3 @@ def match(case: Case) -> Candidate | None:
         return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
     remedies = [advice.batch(smaller), advice.sequences(16), advice.checkpoint(case), advice.tensor_parallel(case)]
     return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
-
-
-RULE = Rule(
-    "P03",
-    "The profiling batch does not fit",
-    ("profile_run",),
-    match,
-    at_stage=True,
-    evidence=("gpu_model_runner.py profile_run (0.21.0)",),
-)

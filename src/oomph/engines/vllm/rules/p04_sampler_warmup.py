@@ -1,4 +1,4 @@
-"""P04: the sampler's buffers do not fit.
+"""P04: The sampler's buffers do not fit.
 
 What it is: logits and their sorted copies take about max_num_seqs x vocabulary x 20 bytes. The pass runs twice: while
 profiling, where utilization plays no part, and after the graphs were captured, where everything else is already
@@ -16,10 +16,11 @@ What does not: context length, KV dtype.
 Evidence: gpu_model_runner.py:5769 (0.21.0); defaults are 256 sequences, 1024 on large cards.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import human
 
 
+@rule("profile_run", "sampler_warmup")
 def match(case: Case) -> Candidate | None:
     line = case.first("sampler_oom")
     if line is None and not (case.failed and case.stage == "sampler_warmup"):
@@ -51,12 +52,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         rejected,
     )
-
-
-RULE = Rule(
-    "P04",
-    "The sampler's buffers do not fit",
-    ("profile_run", "sampler_warmup"),
-    match,
-    evidence=("gpu_model_runner.py:5769 (0.21.0)",),
-)

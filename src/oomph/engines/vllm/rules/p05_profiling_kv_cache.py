@@ -1,4 +1,6 @@
-"""P05: the throw-away KV cache of the graph profiler is huge on hybrid models.
+"""P05: The graph profiler's throw-away KV cache does not fit.
+
+The throw-away KV cache of the graph profiler is huge on hybrid models.
 
 What it is: to estimate what CUDA graphs will take, vLLM first builds a "minimal" KV cache of as many blocks as the
 largest captured batch has tokens (512 by default), one tensor per layer of a group. On hybrid models a block is as
@@ -21,10 +23,11 @@ Evidence: gpu_model_runner.py:5800 and 5864 (0.19.1); vllm PR 48483 (0.26.0) say
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, MIB, gib
 
 
+@rule("cudagraph_profile", at_stage=True, since="0.18.0", dated=False)
 def match(case: Case) -> Candidate | None:
     blocks = next(
         (
@@ -99,15 +102,3 @@ def tensors(case: Case) -> int:
         return 0
     layers = round(added * 100 / percent)
     return next((n for n in range(added + 1, layers + added + 1) if (layers + added) % n == 0), 0)
-
-
-RULE = Rule(
-    "P05",
-    "The graph profiler's throw-away KV cache does not fit",
-    ("cudagraph_profile",),
-    match,
-    at_stage=True,
-    since="0.18.0",
-    dated=False,
-    evidence=("gpu_model_runner.py:5800 (0.19.1)", "vllm PR 48483"),
-)

@@ -1,4 +1,4 @@
-"""P06: kernel tuning leaves gigabytes outside of PyTorch.
+"""P06: Kernel tuning leaves gigabytes outside of PyTorch.
 
 What it is: tuning the gated-delta-net prefill kernels of hybrid models leaves local memory and modules in the driver:
 3.4 GiB were measured on an RTX 5090. They belong to the process, not to PyTorch, and do not come back.
@@ -15,10 +15,11 @@ What does not: expandable segments, empty_cache, fewer sequences.
 Evidence: vllm issue 36973, PRs 36599 and 38343.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile", since="0.18.0", over=("C01",))
 def match(case: Case) -> Candidate | None:
     context = case.account.get("context") or 0
     if not case.failed or context <= 2 * GIB or case.tp > 1 or case.oom is None or not case.before("weights"):
@@ -44,14 +45,3 @@ def match(case: Case) -> Candidate | None:
         rejected,
         settle="nvidia-smi's figure for this process minus torch.cuda.memory_reserved()",
     )
-
-
-RULE = Rule(
-    "P06",
-    "Kernel tuning leaves gigabytes outside of PyTorch",
-    ("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile"),
-    match,
-    since="0.18.0",
-    over=("C01",),
-    evidence=("vllm issue 36973", "vllm PR 38343"),
-)

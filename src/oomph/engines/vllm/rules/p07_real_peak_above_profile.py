@@ -1,4 +1,4 @@
-"""P07: a real prompt needs more than the profiling run showed.
+"""P07: A real prompt needs more than the profiling run showed.
 
 What it is: the profiling run skips attention and the insides of recurrent layers, or a library allocates on its own.
 The real peak then grows with the prefill chunk (gated delta net, MoE on ROCm) or with the cached length (sparse
@@ -16,7 +16,7 @@ What does not: fewer sequences, a shorter context, swap.
 Evidence: vllm issue 52872, PRs 52935 and 53222 (9.57 GiB profiled, 26.75 needed).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib, human
 
 WORDS = (
@@ -33,6 +33,7 @@ WORDS = (
 )
 
 
+@rule("runtime_request", "profile_run", at_stage=True, over=("R08",))
 def match(case: Case) -> Candidate | None:
     named = case.in_traceback(*WORDS)
     if case.stage == "profile_run" and not named:
@@ -72,14 +73,3 @@ def match(case: Case) -> Candidate | None:
         rejected,
         settle="the traceback above the error: the function that allocates names the cause",
     )
-
-
-RULE = Rule(
-    "P07",
-    "A real prompt needs more than the profiling run showed",
-    ("runtime_request", "profile_run"),
-    match,
-    at_stage=True,
-    over=("R08",),
-    evidence=("vllm issue 52872", "vllm PR 53222"),
-)

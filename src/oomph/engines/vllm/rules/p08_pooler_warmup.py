@@ -1,4 +1,4 @@
-"""P08: the pooler's buffers do not fit.
+"""P08: The pooler's buffers do not fit.
 
 What it is: token-level heads of embedding and reward models take tokens x labels (or hidden) in float32.
 
@@ -13,9 +13,10 @@ What does not: utilization: the profiling run does not obey it.
 Evidence: gpu_model_runner.py:5849 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("profile_run")
 def match(case: Case) -> Candidate | None:
     line = case.first("pooler_oom")
     if line is None:
@@ -25,8 +26,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID, text, (line.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), advice.useless(case)
     )
-
-
-RULE = Rule(
-    "P08", "The pooler's buffers do not fit", ("profile_run",), match, evidence=("gpu_model_runner.py:5849 (0.21.0)",)
-)

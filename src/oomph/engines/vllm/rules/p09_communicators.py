@@ -1,4 +1,6 @@
-"""P09: NCCL, custom all-reduce and expert-parallel buffers take gigabytes.
+"""P09: Communicators take gigabytes outside of PyTorch.
+
+NCCL, custom all-reduce and expert-parallel buffers take gigabytes.
 
 What it is: communicators live outside of PyTorch, 0.3 to over 2 GiB per rank; they grow with ranks, channels and the
 all-to-all backend. They are there before the start-up check, or appear with the first collective.
@@ -14,7 +16,7 @@ What does not: quantisation.
 Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm issue 39788.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 _REMEDIES = (
@@ -23,6 +25,7 @@ _REMEDIES = (
 )
 
 
+@rule("startup_free_memory", "weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "runtime_request")
 def match(case: Case) -> Candidate | None:
     context = case.account.get("context") or 0
     if case.failed and case.death.kind == "nccl_oom":
@@ -43,12 +46,3 @@ def match(case: Case) -> Candidate | None:
         advice.useless(case),
         settle="VLLM_LOGGING_LEVEL=DEBUG prints non-torch memory",
     )
-
-
-RULE = Rule(
-    "P09",
-    "Communicators take gigabytes outside of PyTorch",
-    ("startup_free_memory", "weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "runtime_request"),
-    match,
-    evidence=("gpu_worker.py:277 (0.21.0)",),
-)

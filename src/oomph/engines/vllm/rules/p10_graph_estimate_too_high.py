@@ -1,4 +1,6 @@
-"""P10: the graph estimate takes far more from the KV cache than graphs use.
+"""P10: The graph estimate takes more than graphs use.
+
+The graph estimate takes far more from the KV cache than graphs use.
 
 What it is: two graphs per mode are measured and multiplied by their number, although graphs share one pool; on hybrid
 models the sample runs a full batch whose transient is counted as graph memory. The surplus is missing from the KV
@@ -17,10 +19,11 @@ What does not: 0.99 utilization: the run-time head-room goes first.
 Evidence: vllm issues 50780 and 45178; gpu_model_runner.py:6049 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("kv_check", failure=False, since="0.18.0", dated=False)
 def match(case: Case) -> Candidate | None:
     actual, estimate = case.value("graph_pool", "actual"), case.value("graph_pool", "estimate")
     if estimate is None:
@@ -69,15 +72,3 @@ def match(case: Case) -> Candidate | None:
     kv = case.value("available_kv", "available") or have or 0
     remedies = (off, advice.kv_bytes(kv + (estimate - (actual or estimate // 4))), advice.capture(64))
     return Candidate(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, advice.useless(case))
-
-
-RULE = Rule(
-    "P10",
-    "The graph estimate takes more than graphs use",
-    ("kv_check",),
-    match,
-    failure=False,
-    since="0.18.0",
-    dated=False,
-    evidence=("vllm issue 50780", "vllm issue 45178"),
-)

@@ -1,4 +1,4 @@
-"""R01: requests push each other out of the KV cache.
+"""R01: Requests push each other out of the KV cache.
 
 What it is: the pool is full, so V1 drops a request and computes it again later. Nothing crashes, throughput
 collapses.
@@ -15,9 +15,10 @@ What does not: --swap-space. And fewer requests do not protect from OOM: the poo
 Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed; vllm issue 18115.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("runtime_request", failure=False)
 def match(case: Case) -> Candidate | None:
     stats = [
         observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
@@ -49,13 +50,3 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         (advice.reject("swap", "V1 never swaps; the flag did nothing and is gone since 0.18"),),
     )
-
-
-RULE = Rule(
-    "R01",
-    "Requests push each other out of the KV cache",
-    ("runtime_request",),
-    match,
-    failure=False,
-    evidence=("v1/core/sched/scheduler.py (0.21.0)",),
-)

@@ -1,4 +1,6 @@
-"""R02: prompt log-probabilities need logits of every prompt token.
+"""R02: Prompt log-probabilities need logits of every token.
+
+Prompt log-probabilities need logits of every prompt token.
 
 What it is: prompt_logprobs or echo computes tokens of the chunk x vocabulary x (2 + 4 + 4) bytes, which the profiling
 run does not know.
@@ -14,10 +16,11 @@ What does not: fewer sequences, a shorter context limit.
 Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 5907 and 38830.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import human
 
 
+@rule("runtime_request", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if not case.in_traceback("prompt_logprobs", "compute_logprobs", "get_logprobs", "log_softmax", "loglikelihood"):
         return None
@@ -39,13 +42,3 @@ def match(case: Case) -> Candidate | None:
             advice.reject("max_model_len", "the chunk counts, not the limit"),
         ),
     )
-
-
-RULE = Rule(
-    "R02",
-    "Prompt log-probabilities need logits of every token",
-    ("runtime_request",),
-    match,
-    at_stage=True,
-    evidence=("vllm issue 5907",),
-)

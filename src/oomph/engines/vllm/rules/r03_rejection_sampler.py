@@ -1,4 +1,4 @@
-"""R03: the rejection sampler needs more than was profiled.
+"""R03: The rejection sampler needs more than was profiled.
 
 What it is: the warm-up draws one draft token per request; under load there are max_num_seqs x (k + 1) rows of the
 vocabulary in float32.
@@ -14,9 +14,10 @@ What does not: a shorter context.
 Evidence: gpu_model_runner.py:5775 (0.21.0); vllm PR 37521.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("runtime_request", "sampler_warmup")
 def match(case: Case) -> Candidate | None:
     if not case.failed or not case.in_traceback("rejection_sampl", "RejectionSampler"):
         return None
@@ -33,12 +34,3 @@ def match(case: Case) -> Candidate | None:
         (advice.sequences(max(1, (seqs or 256) // 2)), advice.utilization(case, case.util - 0.03)),
         advice.useless(case, advice.reject("max_model_len", "its buffers are rows of the vocabulary")),
     )
-
-
-RULE = Rule(
-    "R03",
-    "The rejection sampler needs more than was profiled",
-    ("runtime_request", "sampler_warmup"),
-    match,
-    evidence=("gpu_model_runner.py:5775 (0.21.0)",),
-)

@@ -1,4 +1,4 @@
-"""R04: kernels are tuned at the first request.
+"""R04: Kernels are tuned at the first request.
 
 What it is: before 0.18 the gated-delta-net kernels were tuned when the first request came, beside a full KV cache.
 
@@ -13,9 +13,10 @@ What does not: fewer requests.
 Evidence: vllm PR 36599.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("runtime_request", until="0.18.0", dated=False)
 def match(case: Case) -> Candidate | None:
     if not case.failed or not (case.has("triton_oom") or case.in_traceback("solve_tril")):
         return None
@@ -32,14 +33,3 @@ def match(case: Case) -> Candidate | None:
         (advice.upgrade("0.18.0"), advice.utilization(case, case.util - 0.05)),
         advice.useless(case, advice.reject("max_num_seqs", "the first request alone does it")),
     )
-
-
-RULE = Rule(
-    "R04",
-    "Kernels are tuned at the first request",
-    ("runtime_request",),
-    match,
-    until="0.18.0",
-    dated=False,
-    evidence=("vllm PR 36599",),
-)

@@ -1,4 +1,4 @@
-"""R05: without chunked prefill a whole prompt is one batch.
+"""R05: Without chunked prefill a whole prompt is one batch.
 
 What it is: V0's default, or enable_chunked_prefill=False: activations follow the context length.
 
@@ -14,9 +14,10 @@ What does not: --swap-space.
 Evidence: engine/arg_utils.py (0.8.5); vllm issue 8185.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("profile_run", "runtime_request", at_stage=True)
 def match(case: Case) -> Candidate | None:
     off = case.has("chunked_off") or case.flag("enable_chunked_prefill") is False
     if not off:
@@ -38,13 +39,3 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), advice.useless(case, keep=("max_model_len",))
     )
-
-
-RULE = Rule(
-    "R05",
-    "Without chunked prefill a whole prompt is one batch",
-    ("profile_run", "runtime_request"),
-    match,
-    at_stage=True,
-    evidence=("engine/arg_utils.py (0.8.5)",),
-)

@@ -1,4 +1,4 @@
-"""R07: the host's memory grows while serving.
+"""R07: The host's memory grows while serving.
 
 What it is: a leak or a cache in host memory: prefix-cache metadata, multi-modal caches, some model runners.
 
@@ -13,10 +13,11 @@ What does not: GPU flags.
 Evidence: vllm issues 28726, 9190, 35191, 52089, 50150.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import gib
 
 
+@rule("host_ram", "runtime_request")
 def match(case: Case) -> Candidate | None:
     served = case.before("serving", "stats", "engine_ready") or case.has("stats", "serving")
     values = [int(observation.values["rss"]) for observation in case.all("rss") if "rss" in observation.values]
@@ -43,12 +44,3 @@ def match(case: Case) -> Candidate | None:
         (cache, advice.host("restart the server at intervals, and try another release", rank=3)),
         advice.useless(case),
     )
-
-
-RULE = Rule(
-    "R07",
-    "The host's memory grows while serving",
-    ("host_ram", "runtime_request"),
-    match,
-    evidence=("vllm issue 28726", "vllm issue 35191"),
-)

@@ -1,4 +1,4 @@
-"""R08: something on the GPU grew after the start.
+"""R08: Something on the GPU grew after the start.
 
 What it is: another process on the card, image preprocessing on the GPU, lazily loaded modules and communicators,
 adapters loaded at run time.
@@ -15,10 +15,11 @@ What does not: a cron job that calls empty_cache.
 Evidence: config/multimodal.py:650 (0.32.0): preprocessing on the GPU.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import GIB, gib
 
 
+@rule("runtime_request", at_stage=True)
 def match(case: Case) -> Candidate | None:
     if case.oom is None:
         return None
@@ -40,13 +41,3 @@ def match(case: Case) -> Candidate | None:
         advice.useless(case, advice.reject("empty_cache", "the memory is in use, not cached")),
         settle="nvidia-smi at the start and at the failure: which process grew",
     )
-
-
-RULE = Rule(
-    "R08",
-    "Something on the GPU grew after the start",
-    ("runtime_request",),
-    match,
-    at_stage=True,
-    evidence=("config/multimodal.py:650 (0.32.0)",),
-)

@@ -1,4 +1,6 @@
-"""R09: an image or video is larger than the encoder cache.
+"""R09: An item is larger than the encoder cache.
+
+An image or video is larger than the encoder cache.
 
 What it is: the budget is fixed at the start; a larger item is refused with HTTP 400. It is no OOM.
 
@@ -13,9 +15,10 @@ What does not: utilization.
 Evidence: v1/core/encoder_cache_manager.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("runtime_request")
 def match(case: Case) -> Candidate | None:
     line = case.first("encoder_item")
     if line is None:
@@ -39,12 +42,3 @@ def match(case: Case) -> Candidate | None:
         (larger, advice.host("send a smaller image or a shorter video", rank=1)),
         (advice.reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
     )
-
-
-RULE = Rule(
-    "R09",
-    "An item is larger than the encoder cache",
-    ("runtime_request",),
-    match,
-    evidence=("v1/core/encoder_cache_manager.py (0.21.0)",),
-)

@@ -1,4 +1,4 @@
-"""R10: requests wait although the cache is nearly empty.
+"""R10: Requests wait although the cache is nearly empty.
 
 What it is: before 0.21 the admission check charges sliding-window groups with the whole prompt. A request below
 max_model_len can be more than the pool in that count and is never admitted.
@@ -14,9 +14,10 @@ What does not: more GPUs, more utilization.
 Evidence: vllm issues 39734, PRs 39866 and 40946 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("runtime_request", failure=False, until="0.21.0", dated=False)
 def match(case: Case) -> Candidate | None:
     stats = [
         observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
@@ -42,15 +43,3 @@ def match(case: Case) -> Candidate | None:
         (advice.upgrade("0.21.0"),),
         (advice.reject("util_up", "the pool is not full"), advice.reject("tp_up", "the pool is not full")),
     )
-
-
-RULE = Rule(
-    "R10",
-    "Requests wait although the cache is nearly empty",
-    ("runtime_request",),
-    match,
-    failure=False,
-    until="0.21.0",
-    dated=False,
-    evidence=("vllm PR 40946",),
-)

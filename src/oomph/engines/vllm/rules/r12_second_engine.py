@@ -1,4 +1,4 @@
-"""R12: a second engine in the same process.
+"""R12: A second engine in the same process.
 
 What it is: the sleep-mode allocator exists once per process; without sleep mode the first engine's memory is usually
 still held.
@@ -15,9 +15,10 @@ What does not: empty_cache alone.
 Evidence: gpu_worker.py:209 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("startup_free_memory", "weights_load")
 def match(case: Case) -> Candidate | None:
     line = case.first("sleep_twice")
     if line is None:
@@ -32,12 +33,3 @@ def match(case: Case) -> Candidate | None:
         ),
         (advice.reject("empty_cache", "the first engine still references its memory"),),
     )
-
-
-RULE = Rule(
-    "R12",
-    "A second engine in the same process",
-    ("startup_free_memory", "weights_load"),
-    match,
-    evidence=("gpu_worker.py:209 (0.21.0)",),
-)

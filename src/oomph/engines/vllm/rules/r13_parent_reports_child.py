@@ -1,4 +1,6 @@
-"""R13: only the parent's report is here; the cause is earlier or in another file.
+"""R13: The cause is not in this part of the log.
+
+Only the parent's report is here; the cause is earlier or in another file.
 
 What it is: "Engine core initialization failed. See root cause above", EngineDeadError and "EngineCore encountered an
 issue" are printed by a process that saw its child die.
@@ -15,7 +17,7 @@ Evidence: v1/engine/utils.py:1432 (0.32.0).
 """
 
 from oomph.doctor.reading.milestones import milestone
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.ir.log_kinds import LogKind
 
 REPORTS: tuple[LogKind, ...] = ("secondary", "engine_failed", "engine_dead")
@@ -29,6 +31,18 @@ CLIENT = (
 )
 
 
+@rule(
+    "other",
+    "startup_free_memory",
+    "weights_load",
+    "profile_run",
+    "kv_check",
+    "kv_alloc",
+    "cudagraph_capture",
+    "sampler_warmup",
+    "runtime_request",
+    names_cause=False,
+)
 def match(case: Case) -> Candidate | None:
     if case.death.kind not in (*REPORTS, "exception", "frame"):
         return None
@@ -49,23 +63,3 @@ def match(case: Case) -> Candidate | None:
         (),
         settle="the first traceback of a worker or of EngineCore, above this line",
     )
-
-
-RULE = Rule(
-    "R13",
-    "The cause is not in this part of the log",
-    (
-        "other",
-        "startup_free_memory",
-        "weights_load",
-        "profile_run",
-        "kv_check",
-        "kv_alloc",
-        "cudagraph_capture",
-        "sampler_warmup",
-        "runtime_request",
-    ),
-    match,
-    names_cause=False,
-    evidence=("v1/engine/utils.py:1432 (0.32.0)",),
-)

@@ -13,9 +13,10 @@ What does not: the same flag on V1.
 Evidence: core/scheduler.py (0.8.5); vllm issue 787, PR 36216.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 
 
+@rule("runtime_request", until="0.11.0")
 def match(case: Case) -> Candidate | None:
     line = case.first("swap_exhausted")
     if line is None:
@@ -28,13 +29,3 @@ def match(case: Case) -> Candidate | None:
         (more, advice.upgrade("0.11.0", "V1 recomputes instead")),
         (),
     )
-
-
-RULE = Rule(
-    "R14",
-    "V0's CPU swap space is used up",
-    ("runtime_request",),
-    match,
-    until="0.11.0",
-    evidence=("core/scheduler.py (0.8.5)",),
-)

@@ -1,4 +1,6 @@
-"""R15: an image or a video of a request does not fit while serving.
+"""R15: An image of a request does not fit while serving.
+
+An image or a video of a request does not fit while serving.
 
 What it is: the encoder runs when a request with images comes. Profiling sees one full batch of the largest item that
 the settings allow; larger pictures (no pixel limit), several at once or a long video can need more, and preprocessing
@@ -16,7 +18,7 @@ What does not: a shorter context, fewer text tokens per step: the encoder's buff
 Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
 from oomph.units import gib, human
 
 FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddings", "_process_image_input",
@@ -27,6 +29,7 @@ PIXELS = Remedy(
 )  # fmt: skip
 
 
+@rule("runtime_request", at_stage=True, over=("P07", "R08", "R06"))
 def match(case: Case) -> Candidate | None:
     if not (case.in_traceback(*FUNCTIONS) or case.in_tower) or not case.memory:
         return None
@@ -39,14 +42,3 @@ def match(case: Case) -> Candidate | None:
     why = "the encoder's buffers follow the pixels, not the text"
     rejected = advice.useless(case, advice.reject("max_model_len", why), advice.reject("batched_tokens", why))
     return Candidate(Tier.COMPUTED, text, case.line("torch_oom", "frame")[:2], remedies, rejected)
-
-
-RULE = Rule(
-    "R15",
-    "An image of a request does not fit while serving",
-    ("runtime_request",),
-    match,
-    at_stage=True,
-    over=("P07", "R08", "R06"),
-    evidence=("gpu_model_runner.py _execute_mm_encoder (0.21.0)",),
-)

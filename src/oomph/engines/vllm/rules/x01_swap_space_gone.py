@@ -13,9 +13,10 @@ What does not: --swap-space, in any value.
 Evidence: vllm PR 36216 (0.18.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 
 
+@rule("other", since="0.18.0", dated=False)
 def match(case: Case) -> Candidate | None:
     line = case.first("swap_flag")
     if line is None:
@@ -27,14 +28,3 @@ def match(case: Case) -> Candidate | None:
         (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
         (advice.reject("swap", "V1 never swaps to the host"),),
     )
-
-
-RULE = Rule(
-    "X01",
-    "--swap-space no longer exists",
-    ("other",),
-    match,
-    since="0.18.0",
-    dated=False,
-    evidence=("vllm PR 36216",),
-)
