@@ -11,6 +11,7 @@ from oomph.sources.arch.base import Builder
 from oomph.sources.arch.rope import context_length
 from oomph.sources.config import Config
 from oomph.sources.quant.schemes import read_quant
+from oomph.sources.speculators import plain_config
 from oomph.sources.stored import stored
 
 MOST_LAYERS = 2_000  # a budget: such a plan takes a second; the deepest published models have about 130
@@ -42,7 +43,7 @@ def build_model(
 ) -> Model:
     """`names`: the checkpoint's tensor names where an index lists them without the headers. `told`: in, what
     headers said once; out, where there are headers, what they say against the templates (arch/base.py)."""
-    config = Config(overridden(raw, config_overrides.get()))
+    config = Config(overridden(plain_config(raw), config_overrides.get()))
     architectures = config.items("architectures")
     architecture = next((a for a in architectures if isinstance(a, str)), "")
     text = text_of(config)

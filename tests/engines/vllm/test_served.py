@@ -13,7 +13,7 @@ import pytest
 
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.engines.vllm.serving.safe_utilization import RESERVE, safe_utilization
-from oomph.facts.vllm.running import as_eagle_head
+from oomph.facts.vllm.running import as_drafter
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
@@ -67,7 +67,7 @@ def planned(index: int, utilization: float | None = None) -> Plan:
 def _as_built(config: dict[str, Any], speculation: dict[str, Any]) -> dict[str, Any]:
     if speculation["method"] != "eagle3":
         return config
-    return {**config, "architectures": [as_eagle_head(name) for name in config["architectures"]]}
+    return {**config, "architectures": [as_drafter(name, "eagle3") for name in config["architectures"]]}
 
 
 def stage(index: int, name: str) -> Stage:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
-from oomph.facts.vllm.running import as_eagle_head
+from oomph.facts.vllm.running import as_drafter
 from oomph.ir import Deployment, Model, Plan
 from oomph.sources.arch import family
 from oomph.sources.load import load_once, load_overridden, require_layers
@@ -52,17 +52,17 @@ def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
         return deployment, None
     try:
         draft = load_once(name)
-        if isinstance(config, Mapping) and config.get("method") == "eagle3" and draft.architecture:
-            draft = _eagle_head(draft, name)
+        if isinstance(config, Mapping) and isinstance(config.get("method"), str) and draft.architecture:
+            draft = _as_drafter(draft, name, config["method"])
         return deployment, draft
     except OomphError as missing:
         note = f"the draft model {name} is not in this plan: {missing.message}"
         return replace(deployment, notes=(*deployment.notes, note)), None
 
 
-def _eagle_head(draft: Model, name: str) -> Model:
+def _as_drafter(draft: Model, name: str, method: str) -> Model:
     """The head as vLLM builds it, where its class is known; else as the checkpoint calls itself."""
-    architecture = as_eagle_head(draft.architecture)
+    architecture = as_drafter(draft.architecture, method)
     if architecture == draft.architecture or family(architecture) is None:
         return draft
     return load_overridden(name, f'{{"architectures": ["{architecture}"]}}')

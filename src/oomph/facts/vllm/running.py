@@ -81,9 +81,16 @@ def is_eagle_head(architecture: str) -> bool:
     return architecture.startswith("Eagle3") or architecture.endswith("Eagle3")
 
 
-def as_eagle_head(architecture: str) -> str:
-    """What a head is built as whose checkpoint calls itself by its target's architecture."""
-    return architecture if is_eagle_head(architecture) else f"Eagle3{architecture}"
+_PREFIXES = {"eagle": "Eagle", "eagle3": "Eagle3", "dflash": "DFlash"}
+
+
+def as_drafter(architecture: str, method: str) -> str:
+    """What a drafter is built as whose checkpoint calls itself by its target's architecture (configs/eagle.py)."""
+    prefix = _PREFIXES.get(method, "")
+    known = {"eagle": "Eagle", "eagle3": "Eagle3", "dflash": ("DFlash", "LiLiCorr")}.get(method, "")
+    if not prefix or architecture.startswith(known) or architecture.endswith(prefix):
+        return architecture
+    return f"{prefix}{architecture}"
 
 
 _ASYNC = "Currently, async scheduling is only supported with {kinds} kind of speculative decoding"

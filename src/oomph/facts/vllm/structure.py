@@ -19,6 +19,8 @@ class Habit(Span, frozen=True):
 HABITS: tuple[Habit, ...] = (
     # gemma4.py, gemma3n.py: before 0.30.0, layers that read another layer's cache have K, V and k_norm weights too
     Habit("kv of layers that share a cache", until="0.30.0"),
+    # qwen3_dflash.py:417 (0.30.0 and 0.32.0; releases between 0.26.0 and 0.30.0 were not read)
+    Habit("DFlash keeps a mask embedding", since="0.30.0"),
     # gemma3n.py: scalars that were plain tensors became buffers
     Habit("Gemma 3n scalars as buffers", since="0.29.0"),
     # deepseek_v4_attention.py Indexer: a norm that no checkpoint has

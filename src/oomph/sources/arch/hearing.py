@@ -227,8 +227,8 @@ _DASHENG = TowerStyle(
     name="audio_encoder",
     modality="audio",
     rows="""
-        audio_encoder.front_end.spectrogram_window  float32  W
-        audio_encoder.front_end.melscale_fbanks     float32  bins B
+        audio_encoder.front_end.spectrogram_window  buffer   W
+        audio_encoder.front_end.melscale_fbanks     buffer   bins B
         audio_encoder.init_bn              norm+    B
         audio_encoder.init_bn.running_mean buffer   B
         audio_encoder.init_bn.running_var  buffer   B
@@ -341,7 +341,7 @@ _CONFORMER = TowerStyle(
         encoder.audio_encoder.input_preprocessor.conv.0   conv+    32 1 3 3
         encoder.audio_encoder.input_preprocessor.conv.2   conv+    32 32 3 3
         encoder.audio_encoder.input_preprocessor.out      whole+!  H 32*S
-        encoder.audio_encoder.positional_encoding.pe      float32  1 R H
+        encoder.audio_encoder.positional_encoding.pe      buffer   1 R H
       each N
         encoder.audio_encoder.layer_stack.0.ffn1.net.0    norm+    H
         encoder.audio_encoder.layer_stack.0.ffn1.net.1    whole+!  4*H H
