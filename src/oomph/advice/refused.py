@@ -16,6 +16,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import engine_of
 from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Model, Plan
 from oomph.ir.world import fewer_ranks, shortage
+from oomph.sources.place import repositories_like
 from oomph.units import gib
 
 _ENOUGH = 3  # answers
@@ -58,6 +59,11 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
     """Changes that are tried together, until one group has an answer."""
     kind = plan.verdict.refusal
     named = [change for lever in engine.refusal_levers(plan) for change in lever.changes]
+    if kind == "model":
+        yield [
+            Change("model", name, "checkpoint", model=name, cost="its name on the hub", rank=rank)
+            for rank, name in enumerate(repositories_like(plan.deployment.model))
+        ]
     if kind == "gpus":
         yield list(_over_nodes(plan, engine))
         yield [*_fewer(plan, engine), *_more_gpus(plan, engine)]

@@ -10,6 +10,7 @@ from oomph.engines.registry import engine_of, plan_with_engine
 from oomph.errors import CommandError
 from oomph.ir import MOST_GPUS, Deployment, Device, Model, Plan
 from oomph.sources.load import load_once
+from oomph.sources.place import looking
 from oomph.units import parse_size
 
 
@@ -28,7 +29,8 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
     """Host memory that the command or the card itself names counts for every command that plans."""
     deployment = deployment if deployment.ram_bytes else with_ram(deployment)
-    return with_host(plan_with_engine(deployment, model), model)
+    with looking(deployment.place):
+        return with_host(plan_with_engine(deployment, model), model)
 
 
 def load(name: str) -> Model:

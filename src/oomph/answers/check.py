@@ -10,16 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.answers.plan import plan
 from oomph.commands import Entry
 from oomph.commands.call import Around
-from oomph.commands.deployments import read_file_text
+from oomph.commands.deployments import read_file_text, with_names
 from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Plan
 from oomph.ir.printed import Printed
+from oomph.sources.place import doubtful_folder, folder_note, looking
 
 Outcome = Literal["fits", "at_risk", "close", "fails", "unread", "unplanned"]
 # The outcome's exit code, the worst first: a start that must fail, an input that is wrong, one that needs something
@@ -40,6 +42,7 @@ class Item(Struct, frozen=True):
     plan: Plan | None = None
     error: OomphError | None = None
     model: str = ""  # as the deployment names it; "" where it could not be read
+    warning: str = ""  # a folder of the repository that is called like the hub's model, and was not believed
 
     @property
     def outcome(self) -> Outcome:
@@ -88,12 +91,13 @@ def check(
     margin: int | str = 0,
     exclude: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     advise: bool = False,
 ) -> Check:
     """Every deployment in the files and folders of `paths`.
 
     `gpu` is the default: a deployment whose file names its GPUs is planned on those. `environment` is what a file's
-    own $NAME may stand for.
+    own $NAME may stand for, `names` says what a model's name is: a folder, or another name.
     """
     items: list[Item] = []
     files = 0
@@ -101,9 +105,15 @@ def check(
         files += 1
         if _IGNORE.search(text):
             continue
-        entries = _entries(path, text, engine, environment or {})
+        entries = _with_names(_entries(path, text, engine, environment or {}), names or {})
         items += plan_entries(entries, file=path, gpu=gpu, margin=margin, advise=advise, own_gpus_first=True)
     return Check(tuple(items), files)
+
+
+def _with_names(entries: Sequence[Entry], names: Mapping[str, str]) -> list[Entry]:
+    if not names:
+        return list(entries)
+    return [replace(e, deployment=with_names(e.deployment, names)) if e.deployment else e for e in entries]
 
 
 def _entries(path: str, text: str, engine: str, environment: Mapping[str, str]) -> list[Entry]:
@@ -142,6 +152,10 @@ def plan_entries(
                 answer = plan(entry.deployment, gpu=cards, margin=margin, compile_cache=compile_cache, advise=advise)
             except OomphError as refused:
                 error = refused
-        model = entry.deployment.model if entry.deployment is not None else ""
-        items.append(Item(file, entry.name, entry.line, answer, error, model))
+        model, warning = "", ""
+        if entry.deployment is not None:
+            model = entry.deployment.model
+            with looking(entry.deployment.place):
+                warning = folder_note(model) if doubtful_folder(model) else ""
+        items.append(Item(file, entry.name, entry.line, answer, error, model, warning))
     return items

@@ -17,6 +17,7 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
+from oomph.sources.place import looking
 from oomph.units import MIB
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def plan(
 
 def with_advice(plan: Plan, model: Model | None = None) -> Plan:
     """The plan with what would help."""
+    with looking(plan.deployment.place):
+        return _with_advice(plan, model)
+
+
+def _with_advice(plan: Plan, model: Model | None) -> Plan:
     from oomph.advice.advise import advise as give_advice
 
     engine = engine_of(plan.deployment)
@@ -83,7 +89,8 @@ def _way_out(plan: Plan, model: Model | None) -> Advice:
     advice = refusal_advice(judge, model or _readable(plan.deployment.model), engine.levers)
     if not advice.fixes:
         advice = _with_fits_answer(judge, advice)
-    return advice if advice.fixes else replace(advice, next_step=next_step(plan))
+    has_answer = advice.fixes or plan.verdict.refusal == "model"
+    return advice if has_answer else replace(advice, next_step=next_step(plan))
 
 
 def _readable(name: str) -> Model | None:
@@ -108,7 +115,8 @@ def try_changes(plan: Plan) -> "WhatIf":
     """Every setting of every lever, planned alone."""
     from oomph.advice.what_if import what_if
 
-    return what_if(_judge(plan, None), tuple(engine_of(plan.deployment).levers(plan)))
+    with looking(plan.deployment.place):
+        return what_if(_judge(plan, None), tuple(engine_of(plan.deployment).levers(plan)))
 
 
 def _judge(plan: Plan, model: Model | None) -> "Judge":

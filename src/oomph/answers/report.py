@@ -4,9 +4,12 @@ import os
 import platform
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from oomph.answers.plan import plan
 from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
+from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Plan
 from oomph.ir.printed import Printed
@@ -34,13 +37,26 @@ def bundle(deployment: Deployment | None = None, *, gpu: str | None = None, logs
     problems: list[str] = []
     foreseen: Plan | None = None
     devices = _devices(gpu, problems)
+    explanation, end, number = _explained(logs, deployment, devices, problems)
     if deployment is not None:
         try:
-            foreseen = plan(deployment, gpu=gpu)
+            foreseen = plan(_as_logged(deployment, explanation), gpu=gpu)
         except OomphError as refused:
             problems.append(f"not planned: {refused.message}")
-    explanation, end, number = _explained(logs, deployment, devices, problems)
     return Bundle(_versions(foreseen), _machine(devices), foreseen, explanation, end, number, tuple(problems))
+
+
+def _as_logged(deployment: Deployment, explanation: Explanation | None) -> Deployment:
+    """Under the release that the log is of, unless --engine names one: one report speaks of one release."""
+    if explanation is None or deployment.engine.version_from == "--engine":
+        return deployment
+    engine, logged = engine_of(deployment), explanation.engine
+    if logged.name != engine.name or not logged.version:
+        return deployment
+    version, note = engine.nearest(logged.version)
+    moved, dropped = engine.at_release(deployment, version)
+    release = replace(moved.engine, version_from="the log")
+    return replace(moved, engine=release, notes=(*moved.notes, *filter(None, (note,)), *dropped))
 
 
 def _versions(foreseen: Plan | None) -> dict[str, str]:

@@ -82,8 +82,15 @@ def find(name: str) -> Entry | None:
         listed = ", ".join(answers[:_LISTED]) + (", ..." if len(answers) > _LISTED else "")
         raise InputError(f"{name[:80]!r} may be any of {len(answers)} checkpoints", hint=f"there are {listed}")
     others = ", ".join(row.id for row in rows[1:4])
-    note = f"{name!r} is read as {rows[0].id}; there is also {others}" if others else ""
-    return _read(rows[0], note)
+    also = f"; there is also {others}" if others else ""
+    return _read(rows[0], f"{name!r} is read as {rows[0].id}{also}")
+
+
+def answers(name: str) -> tuple[str, ...]:
+    """The ids that answer best to a forgiving short name, the likeliest first; () where nothing does."""
+    from oomph.catalog import names
+
+    return tuple(names.best(name, ids()))
 
 
 def suggest(name: str) -> tuple[str, ...]:

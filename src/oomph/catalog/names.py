@@ -26,6 +26,7 @@ _COPIES = (
     "nvidia", "redhatai", "hugging-quants", "cyankiwi", "casperhansen", "thebloke", "unsloth", "nousresearch", "dphn"
 )  # fmt: skip
 
+_LEAST_LETTERS = 3  # of the words that say what it is: nobody means a model by "x", "7b" or "m2"
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 
 _QUANT_PART = late_pattern(
@@ -76,13 +77,35 @@ def _org_rank(org: str) -> int:
 
 
 def best(query: str, ids: Iterable[str]) -> list[str]:
-    """The ids that answer a query best, equally good ones together: what is called exactly so, else the
-    instruction-tuned one, which people mean without saying it; of equals the maker's own."""
-    ranked = [(r, i) for i in ids if (r := rank(query, i)) is not None]
+    """The ids that answer a query best, equally good ones together: what is called exactly so, then the maker's own
+    before anybody's fine-tune of it, then the instruction-tuned one, which people mean without saying it."""
+    if sum(len(word) for word in tokens(query) if word.isalpha() and word not in QUANT) < _LEAST_LETTERS:
+        return []
+    known = tuple(ids)
+    ranked = [(r, i) for i in known if (r := rank(query, i)) is not None]
     if not ranked:
         return []
     least = min(r[0] for r, _ in ranked)
-    return sorted((i for r, i in ranked if r[0] == least), key=lambda i: (i.rpartition("/")[2] != query, *_order(i)))
+    makers = _makers(known)
+    return sorted(
+        (i for r, i in ranked if r[0] == least),
+        key=lambda i: (i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
+    )
+
+
+def _kin(model_id: str) -> str:
+    """The first word of a name: qwen, llama, gemma."""
+    return next(iter(tokens(model_id.rpartition("/")[2])), "")
+
+
+@lru_cache(maxsize=4)
+def _makers(ids: tuple[str, ...]) -> dict[str, str]:
+    """Who makes the models that begin with a word: who has most of them, those aside who quantise others' models."""
+    counts: dict[str, Counter[str]] = {}
+    for one in ids:
+        owner = one.rpartition("/")[0]
+        counts.setdefault(_kin(one), Counter())[owner] += 0 if owner.lower() in _COPIES else 1
+    return {kin: max(owners, key=lambda owner: (owners[owner], owner)) for kin, owners in counts.items()}
 
 
 def _order(model_id: str) -> tuple[bool, int, int, str]:

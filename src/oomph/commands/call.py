@@ -73,6 +73,7 @@ class Call(Struct, frozen=True):
     gpu_name: str = ""  # the GPUs that the wrapping names, as --gpu takes them; "" = it does not say
     refusal: OomphError | None = None  # one of several that cannot be read, and why: the words are then empty
     files: dict[str, str] = {}  # path -> text that the script around the command has written there before
+    container: bool = False  # it runs in a container, also where no image is named
     mounts: dict[str, str] = {}  # path in the container -> the path of this machine that stands there
     pinned: dict[str, str] = {}  # package -> the one release that a `pip install` beside the command names
 

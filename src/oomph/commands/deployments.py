@@ -25,7 +25,9 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Engine
+from oomph.ir.deployment import Place
 from oomph.sources import boundary
+from oomph.sources.place import folders_of
 from oomph.text.late import late_pattern
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
@@ -33,6 +35,10 @@ _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd
 # a remark in a file: "# oomph: gpu = 2x L40S" says on what the deployments below it run
 _GPU_REMARK = late_pattern(
     r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE
+)
+# "# oomph: model org/name = ./folder" says what a name is, "# oomph: model = ./folder" what those below it serve
+_MODEL_REMARK = late_pattern(
+    r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*model\b[^\S\n]*([^\s=]*)[^\S\n]*=[^\S\n]*(\S+)[^\S\n]*$", re.MULTILINE
 )
 _PLACEHOLDER = late_pattern(
     r"<[^>]*>|\{\w*\}|\{\{.*|\.\.\.|…|\[[^\]]*\]"
@@ -103,10 +109,11 @@ def entries_of_text(
 
     name = os.path.basename(path)
     calls = texts.calls(text, name, environment, around)
-    entries = [entry for key, call in calls.items() for entry in _entries(key, call, engine)]
+    entries = [entry for key, call in calls.items() for entry in _entries(key, call, engine, path)]
     if not entries:
         raise texts.none_found(name)
-    return _with_named_gpus(_with_remarks(_with_lines(entries, text), text), text)
+    placed = _with_named_models(_with_lines(entries, text), text, os.path.dirname(path))
+    return _with_named_gpus(_with_remarks(placed, text), text)
 
 
 def distinct(entries: Iterable[Entry]) -> list[Entry]:
@@ -218,19 +225,28 @@ def read_file_text(
     return entries_of_text(text, path, dict(environment or {}), engine, around)
 
 
-def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
+def _entries(key: str, call: Call, engine: Engine | str | None, path: str) -> list[Entry]:
     if call.refusal is not None:
         return [Entry(key, error=call.refusal)]
     try:
-        deployments = _deployments(call, engine)
+        deployments = _deployments(call, engine, path)
     except OomphError as error:  # one of several: the others can still be planned
         return [Entry(key, error=error)]
     return [Entry(key if len(deployments) == 1 else f"{key} {i}", d) for i, d in enumerate(deployments, 1)]
 
 
-def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
-    call = _on_this_machine(call)
-    deployments = engine_of_call(call).read_command(call, release)
+def _deployments(call: Call, release: Engine | str | None, path: str = "") -> list[Deployment]:
+    """`path`: of the file that the command is from; "" = it was typed."""
+    call, mounted = _on_this_machine(call, os.path.dirname(path))
+    place = Place(
+        folders_of(path) if path else ("",),
+        container=call.container or bool(call.image),
+        mounted=mounted,
+        exact=True,
+        believed=not path,
+    )
+    read = engine_of_call(call).read_command(call, release)
+    deployments = [replace(deployment, place=place) for deployment in read]
     for deployment in deployments:
         if _ODD.isdisjoint(deployment.model) and "..." not in deployment.model:
             continue
@@ -247,19 +263,22 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
     return [replace(deployment, **known) for deployment in deployments]
 
 
-def _on_this_machine(call: Call) -> Call:
-    """A container's path where this machine has it: with -v /srv/models:/models, /models/x is /srv/models/x."""
-    words, notes = list(call.words), []
+def _on_this_machine(call: Call, folder: str) -> tuple[Call, tuple[str, ...]]:
+    """A container's path where this machine has it: with -v /srv/models:/models, /models/x is /srv/models/x. `folder`:
+    where what is mounted by a relative path lies. The paths that were found are returned too."""
+    words, notes, mounted = list(call.words), [], []
     for i, word in enumerate(words):
         flag, sign, path = word.partition("=") if word.startswith("--") else ("", "", word)
         for there, here in call.mounts.items():
-            host = os.path.expanduser(here) + path[len(there) :]
             if path != there and not path.startswith(there + "/"):
                 continue
-            if not boundary.exists(path) and boundary.exists(host):
+            host = os.path.normpath(os.path.join(folder, os.path.expanduser(here) + path[len(there) :]))
+            if boundary.exists(host):
                 words[i] = f"{flag}{sign}{host}"
+                mounted.append(host)
                 notes.append(f"{short(path)} in the container is {short(host)} on this machine")
-    return replace(call, words=tuple(words), notes=(*call.notes, *notes)) if notes else call
+    call = replace(call, words=tuple(words), notes=(*call.notes, *notes)) if notes else call
+    return call, tuple(mounted)
 
 
 def _with_lines(entries: list[Entry], text: str) -> list[Entry]:
@@ -292,6 +311,33 @@ def _with_remarks(entries: list[Entry], text: str) -> list[Entry]:
         deployment = entry.deployment
         out.append(replace(entry, deployment=replace(deployment, gpu_name=above[-1])) if deployment else entry)
     return out
+
+
+def _with_named_models(entries: list[Entry], text: str, folder: str) -> list[Entry]:
+    """What remarks say of the names of models; `folder`: from where a relative path of theirs counts."""
+    remarks = [(text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in _MODEL_REMARK.finditer(text)]
+    if not remarks:
+        return entries
+    out = []
+    for entry in entries:
+        deployment = entry.deployment
+        if deployment is not None:
+            named = [(name, _beside(what, folder)) for _, name, what in remarks if name]
+            above = [what for line, name, what in remarks if not name and line <= entry.line]
+            named += [(deployment.model, _beside(what, folder)) for what in above[-1:]]
+            deployment = with_names(deployment, dict(named))
+        out.append(replace(entry, deployment=deployment))
+    return out
+
+
+def _beside(what: str, folder: str) -> str:
+    return os.path.normpath(os.path.join(folder, what)) if what.startswith((".", "~")) and folder else what
+
+
+def with_names(deployment: Deployment, names: Mapping[str, str]) -> Deployment:
+    """The deployment with what somebody says that names of models are."""
+    place = replace(deployment.place, names=(*deployment.place.names, *names.items()))
+    return replace(deployment, place=place)
 
 
 def _with_named_gpus(entries: list[Entry], text: str) -> list[Entry]:

@@ -6,6 +6,7 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
 from oomph.ir import MOST_GPUS, Deployment, Device, Engine
+from oomph.ir.deployment import Place
 from oomph.ir.log_kinds import LogKind
 from oomph.units import GIB
 
@@ -32,7 +33,8 @@ def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()
             release = Engine(engine.name, engine.nearest(case.version)[0], case.rebuilt.version_from or "the log")
         except OomphError:
             return None
-    return replace(deployment, engine=release, gpus=_as_many(gpus, engine.gpus_needed(deployment)))
+    everywhere = _as_many(gpus, engine.gpus_needed(deployment))
+    return replace(deployment, engine=release, gpus=everywhere, place=Place())  # a post's names are guessed
 
 
 def _as_many(gpus: tuple[Device, ...], needed: int) -> tuple[Device, ...]:

@@ -274,6 +274,8 @@ class EngineProtocol:
         world = self.world(deployment)
         return world.here or world.total
 
+    asks_the_hub: bool = True  # a model that is no path is a repository's id; False: the engine has names of its own
+
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
         raise CannotPlan(f"{self.title} cannot be planned yet")

@@ -38,6 +38,12 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     if short is not None:
         verdict = Verdict(False, "other", 0, engine.too_few_gpus(deployment, short), refusal="gpus")
         return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
+    if model is None and engine.asks_the_hub:
+        from oomph.sources.place import refusal_of
+
+        if text := refusal_of(deployment.model, engine.title):
+            verdict = Verdict(False, "other", 0, text, refusal="model")
+            return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
     plan = engine.plan(deployment, model)
     if plan.verdict.stage == "other" and not plan.verdict.refusal:
         plan = replace(plan, verdict=replace(plan.verdict, refusal=kind_of(plan.verdict.message)))

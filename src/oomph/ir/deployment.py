@@ -26,6 +26,17 @@ class Measured(Struct, frozen=True):
 Usage = Literal["serve", "llm"]
 
 
+class Place(Struct, frozen=True):
+    """Where the process of a command looks for its model (sources/place.py)."""
+
+    folders: tuple[str, ...] = ("",)  # in which a relative path is looked for; "" = the working directory
+    container: bool = False  # it sees nothing of this machine but what is mounted
+    mounted: tuple[str, ...] = ()  # paths of this machine that the command names and that are mounted
+    exact: bool = False  # a name is a path or a repository's id: nothing is guessed
+    believed: bool = True  # whether a folder that is called like a repository counts
+    names: tuple[tuple[str, str], ...] = ()  # what the user says that a name is: a folder, or another name
+
+
 class Deployment(Struct, frozen=True):
     engine: Engine
     model: str  # as the command names it
@@ -47,6 +58,7 @@ class Deployment(Struct, frozen=True):
     ram_from: str = ""  # "--ram", "this machine", "the container's limit"
     spelling: dict[str, str] = {}  # field -> the option as it was typed: "-tp"; written so again
     passed: tuple[str, ...] = ()  # words of the command that no plan reads and no field holds; written as they were
+    place: Place = Place()  # where its process looks for files
     gpu_mention: str = ""  # the one card that the prose around a command speaks of; counts where there is no GPU at all
 
     def pin(self, own: Term) -> Term:

@@ -26,6 +26,7 @@ RULES: dict[Outcome, tuple[str, str]] = {
     "close": ("TooCloseToCall", "The room that is left is smaller than what is known of the memory it takes."),
     "at_risk": ("AtRisk", "The server starts, and a load that it admits breaks it afterwards."),
 }
+_FOLDER = ("FolderLikeTheHub", "A folder of the repository is called like a model of the hub.")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -39,7 +40,7 @@ def sarif(check: Check) -> dict[str, Any]:
             {"id": identifier, "name": identifier, "shortDescription": {"text": text},
              "defaultConfiguration": {"level": LEVELS[outcome][0]}}
             for outcome, (identifier, text) in RULES.items()
-        ],
+        ] + [{"id": _FOLDER[0], "name": _FOLDER[0], "shortDescription": {"text": _FOLDER[1]}}],
     }  # fmt: skip
     results = [
         {
@@ -52,6 +53,16 @@ def sarif(check: Check) -> dict[str, Any]:
         }
         for item in check.items
         if item.outcome != "fits"
+    ]
+    results += [
+        {
+            "ruleId": _FOLDER[0],
+            "level": "warning",
+            "message": {"text": printable(item.warning)},
+            "locations": [_location(item)],
+        }
+        for item in check.items
+        if item.warning
     ]
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
@@ -78,9 +89,11 @@ def github(check: Check) -> str:
     """Workflow commands: one annotation for each deployment that does not fit."""
     lines = []
     for item in check.items:
+        place = f"file={_property(os.path.relpath(item.file) if item.file else '')},line={max(1, item.line)}"
+        if item.warning:
+            lines.append(f"::warning {place},title={_property('oomph: a folder')}::{_data(printable(item.warning))}")
         if item.outcome == "fits":
             continue
-        place = f"file={_property(os.path.relpath(item.file) if item.file else '')},line={max(1, item.line)}"
         title = _property(f"oomph: {WORDS[item.outcome][0].lower()}")
         lines.append(f"::{LEVELS[item.outcome][1]} {place},title={title}::{_data(sentence(item))}")
     return "".join(line + "\n" for line in lines)

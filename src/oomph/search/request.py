@@ -11,6 +11,7 @@ from oomph.engines.protocol import FitKnobs, fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
 from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Deployment, Device, Experts, Model, State
+from oomph.ir.deployment import Place
 from oomph.units import GIB
 
 # What fit() searches: arms (everything that is chosen, not measured) times context, users and utilisation.
@@ -229,7 +230,7 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
             hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",
         )
     require_kernels(chosen, gpus)
-    base = replace(parse(chosen.serve_command(model), engine), gpus=gpus)
+    base = replace(parse(chosen.serve_command(model), engine), gpus=gpus, place=Place())
     if missing := chosen.missing_kernels(base):
         raise CannotPlan(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
     if (nodes := len({device.node for device in gpus})) > 1:

@@ -15,23 +15,24 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, HubError, InputError, UnknownModel
+from oomph.facts.hub_names import WITHOUT_OWNER
 from oomph.ir import Model
-from oomph.sources import boundary
+from oomph.ir.deployment import Place
+from oomph.sources import boundary, place
 from oomph.text.printable import quoted
 
 if TYPE_CHECKING:
     from oomph.catalog import Entry
 
 _MAX_NAME = 4096
-# Nobody on the hub is called so: these begin a path.
-_FOLDERS = frozenset(
-    ("models", "model", "checkpoints", "checkpoint", "ckpt", "ckpts", "weights", "output", "outputs", "data", "tmp",
-     "home", "mnt", "root", "workspace", "runs", "results", "src", "build", "downloads", "opt", "var", "usr", "media")
-)  # fmt: skip
+
+
+def load_once(name: str) -> Model:
+    return _load_once(name, place.current())
 
 
 @lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
-def load_once(name: str) -> Model:
+def _load_once(name: str, _: Place) -> Model:
     return load_model(name)
 
 
@@ -45,9 +46,13 @@ def require_layers(model: Model) -> Model:
     return model
 
 
-@lru_cache(maxsize=256)
 def load_overridden(name: str, overrides: str) -> Model:
     """The checkpoint with values of its config.json replaced; `overrides` is JSON, so that it can be remembered."""
+    return _load_overridden(name, overrides, place.current())
+
+
+@lru_cache(maxsize=256)
+def _load_overridden(name: str, overrides: str, _: Place) -> Model:
     import json
 
     from oomph.sources.build import config_overrides
@@ -66,13 +71,21 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
         raise InputError(
             "a model is a folder, a file, a name or org/name" + (" (this one is too long)" if name else "")
         )
+    if name in (said := dict(place.current().names)):
+        with place.looking(Place()):
+            model = load_model(said[name], fresh=fresh, revision=revision)
+        return replace(model, warnings=(*model.warnings, f"{quoted(name)} is {said[name]}, as the file or --set says"))
     if name.startswith(("http://", "https://", "hf.co/", "huggingface.co/")):
         return _from_address(name)
     if "://" in name:
         raise InputError(f"{quoted(name)}: models are read from this machine, the hub and https addresses only")
-    local = _local(os.path.expanduser(name), name)
+    if place.doubtful_folder(name):
+        model = _from_elsewhere(name, fresh=fresh, revision=revision)
+        return replace(model, warnings=(*model.warnings, place.folder_note(name)))
+    local = _local(place.path_here(name), name)
     if local is not None:
-        return local
+        note = place.folder_note(name)
+        return replace(local, warnings=(*local.warnings, note)) if note else local
     _keep_here(name, fresh=fresh or bool(revision))
     return _from_elsewhere(name, fresh=fresh, revision=revision)
 
@@ -84,6 +97,9 @@ def _from_elsewhere(name: str, *, fresh: bool = False, revision: str) -> Model:
         return _from_hub(repo, rev or revision)
     if ("/" in name and ":" in name) or name.lower().endswith(".gguf"):
         return _gguf_of_hub(name)
+    name = WITHOUT_OWNER.get(name, name)
+    if "/" not in name and place.current().exact:
+        raise UnknownModel(f"{quoted(name)} is no repository of the hub", hint=_did_you_mean(name))
     if not fresh:
         from oomph import catalog
 
@@ -104,11 +120,13 @@ def _from_catalog(entry: "Entry") -> Model:
     return replace(model, warnings=(*model.warnings, entry.note)) if entry.note else model
 
 
-def _local(path: str, name: str) -> Model | None:
+def _local(here: str, name: str) -> Model | None:
+    """`here`: the path at which the process finds it; "" where it does not."""
+    path = here or os.path.expanduser(name)
     plain = not name.startswith((".", "~", os.sep)) and not name.endswith(os.sep)
     if (not plain or ".." in path.split(os.sep)) and not boundary.may_look(path):
         boundary.refuse_path(name)
-    if boundary.exists(path):
+    if here:
         from oomph.sources import folder  # what reads files, pathlib among it, is imported where there is one
 
         if not plain or not os.path.isdir(path) or folder.holds_model(path):
@@ -117,7 +135,8 @@ def _local(path: str, name: str) -> Model | None:
     if os.path.isabs(name) and (model := _mounted(path, name)) is not None:
         return model
     if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
-        raise InputError(f"there is no file or folder {quoted(name)}")
+        hint = "a container sees what is mounted, and nothing of this machine besides" * place.current().container
+        raise InputError(f"there is no file or folder {quoted(name)}", hint=hint)
     return None
 
 
@@ -156,10 +175,12 @@ def _mounted(path: str, name: str) -> Model | None:
 def _keep_here(name: str, *, fresh: bool) -> None:
     """A name that exists on this machine is never sent away: it may be nobody else's business, and what the hub has
     under it is another model. What the catalogue knows is not sent."""
+    if place.current().container:
+        return
     repo = "/".join(name.partition("@")[0].partition(":")[0].split("/")[:2])
     present = next((part for part in (name, repo) if boundary.may_look(part) and os.path.lexists(part)), "")
     first, slash, _ = name.partition("/")
-    if not present and not (slash and first.lower() in _FOLDERS):
+    if not present and not (slash and first.lower() in place.FOLDERS):
         return
     from oomph import catalog
 

@@ -21,6 +21,7 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
 @click.option("--exclude", metavar="GLOB", multiple=True, help="Files or folders to leave out; may be repeated.")
+@click.option("--set", "names", metavar="NAME=WHAT", multiple=True, help="What a model's name is: a folder or an id.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to print. Default text.")
 @click.option("--output", metavar="FILE", help="Write it to a file, and the table to the terminal.")
 @click.option("--allow-unplanned", is_flag=True, help="What cannot be read or planned is listed, but does not fail.")
@@ -28,8 +29,8 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @html_option
 @click.argument("paths", nargs=-1, metavar="PATH...")
 def command(
-    gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], form: str, output: str | None,
-    allow_unplanned: bool, as_json: bool, html: str | None, paths: tuple[str, ...],
+    gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], names: tuple[str, ...], form: str,
+    output: str | None, allow_unplanned: bool, as_json: bool, html: str | None, paths: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will every deployment of this repository fit? A gate for CI and for commits.
 
@@ -50,6 +51,7 @@ def command(
         margin=margin,
         exclude=exclude,
         environment=dict(os.environ),
+        names=_names(names),
         advise=html is not None,
     )
     body = _body(answer, form)
@@ -59,6 +61,13 @@ def command(
     sys.stdout.write(body)
     write_html(html, "check", answer)
     return answer.lenient_exit_code if allow_unplanned else answer.exit_code
+
+
+def _names(pairs: tuple[str, ...]) -> dict[str, str]:
+    for pair in pairs:
+        if not all(part.strip() for part in pair.partition("=")):
+            raise CommandError(f"--set {pair[:80]!r} is not NAME=WHAT, such as org/name=./folder")
+    return {name.strip(): what.strip() for name, _, what in (pair.partition("=") for pair in pairs)}
 
 
 def _body(check: "Check", form: str) -> str:

@@ -38,7 +38,7 @@ def _document(document: Any, name: str) -> dict[str, Call]:
     named = metadata.get("name", "") if isinstance(metadata, dict) else ""
     title = f"{document.get('kind', 'object')} {named}".strip()
     if started := custom_resources.calls(document, title, shown(name)):
-        return {key: _with_gpus(call, pod) for key, (call, pod) in started.items()}
+        return {key: replace(_with_gpus(call, pod), container=True) for key, (call, pod) in started.items()}
     nodes = _nodes(document)
     out: dict[str, Call] = {}
     waiting: dict[str, Call] = {}

@@ -17,6 +17,7 @@ class GgufEngine(EngineProtocol):
     """What llama.cpp and the engines around it have in common."""
 
     layout = "placed"
+    asks_the_hub = False
 
     inferred = part("engines.llamacpp.inferred", "inferred")
     timing = part("engines.llamacpp.timing", "timing")

@@ -15,7 +15,8 @@ from oomph.engines.llamacpp.settings import resolve
 from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.ir import Deployment, Model, Plan
-from oomph.sources import boundary
+from oomph.ir.deployment import Place
+from oomph.sources import boundary, place
 from oomph.text.late import late_pattern
 from oomph.units import MIB
 
@@ -63,13 +64,17 @@ def _dynamic(loaded: Model, deployment: Deployment) -> tuple[Model, list[Extra]]
     return replace(loaded, warnings=(*loaded.warnings, note)), extras
 
 
-@lru_cache(maxsize=32)
 def gguf_for(name: str) -> tuple[Model, int]:
     """(the model in GGUF form, bytes of its vision tower as an F16 projector)."""
+    return _gguf_for(name, place.current())
+
+
+@lru_cache(maxsize=32)
+def _gguf_for(name: str, _: Place) -> tuple[Model, int]:
     from oomph import catalog
     from oomph.sources.load import load_model
 
-    if boundary.exists(os.path.expanduser(name)) or name.startswith(("http://", "https://")):
+    if place.path_here(name) or name.startswith(("http://", "https://")):
         model = load_model(name)
         return (model, 0) if model.quantization and model.quantization.method == "gguf" else _converted(model, "Q4_K_M")
     repo, _, tag = name.partition(":")

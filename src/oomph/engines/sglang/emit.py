@@ -1,11 +1,11 @@
 """An SGLang deployment as something to start: its container, and what a host must have for it."""
 
 from oomph.emit.resources import Host, needs_of
+from oomph.engines.common.checkpoint import load_checkpoint
 from oomph.engines.protocol import Container
 from oomph.engines.sglang.command.serve import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
-from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
 
 PORT = 30000  # server_args.py
@@ -35,7 +35,7 @@ def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPla
     if len(plan.ranks) > 1:
         shm = NCCL_SHM
         parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
-    size = (model or load_once(plan.deployment.model)).nbytes
+    size = (model or load_checkpoint(plan.deployment.model)).nbytes
     why = "while the checkpoint is read; given back when needed"
     parts.append(HostPart("page cache", size, 0, size, why, True, True))
     return HostPlan(tuple(parts), shm)

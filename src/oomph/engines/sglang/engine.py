@@ -110,20 +110,21 @@ class SgLang(EngineProtocol):
         return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({counts})"
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        from oomph.engines.common.checkpoint import load_checkpoint
         from oomph.engines.sglang.command.serve import check
         from oomph.engines.sglang.drafts import load_drafter
         from oomph.engines.sglang.planner import plan_sglang
-        from oomph.sources.load import load_once, require_layers
+        from oomph.sources.load import require_layers
 
         check(deployment.flags)
-        target = require_layers(model or load_once(deployment.model))
+        target = require_layers(model or load_checkpoint(deployment.model))
         return plan_sglang(target, deployment, load_drafter(deployment))
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        from oomph.engines.common.checkpoint import load_checkpoint
         from oomph.engines.sglang.levers import levers
-        from oomph.sources.load import load_once
 
-        return levers(plan, model or load_once(plan.deployment.model))
+        return levers(plan, model or load_checkpoint(plan.deployment.model))
 
     def failed_deployment(self, case: "Case") -> Deployment | None:
         from oomph.doctor.rebuild import devices, started

@@ -130,16 +130,16 @@ class Vllm(EngineProtocol):
         }
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        from oomph.engines.common.checkpoint import load_checkpoint
         from oomph.engines.vllm.levers import levers
-        from oomph.sources.load import load_once
 
-        return levers(plan, model or load_once(plan.deployment.model))
+        return levers(plan, model or load_checkpoint(plan.deployment.model))
 
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.common.checkpoint import load_checkpoint
         from oomph.engines.vllm.reasons import reasons
-        from oomph.sources.load import load_once
 
-        return reasons(plan, model or load_once(plan.deployment.model))
+        return reasons(plan, model or load_checkpoint(plan.deployment.model))
 
     def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
         from oomph.logs.deployment import render

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from oomph.engines.common.checkpoint import load_checkpoint
 from oomph.facts import unified
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.host import (
@@ -19,7 +20,6 @@ from oomph.facts.vllm.host import (
     QUEUE_CHUNKS,
 )
 from oomph.ir import HostPart, HostPlan, Model, Plan
-from oomph.sources.load import load_once
 from oomph.units import GIB, MIB, cdiv, power_of_two
 
 
@@ -34,7 +34,7 @@ def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPla
         *_processes(plan, workers, local),
         *(_times(part, local) for part in _kept(plan, workers)),
         *shm,
-        _page_cache((model or load_once(plan.deployment.model)).nbytes),
+        _page_cache((model or load_checkpoint(plan.deployment.model)).nbytes),
     )
     later = tuple(_times(part, local) for part in _asleep(plan, workers))
     return HostPlan(parts, sum(part.bytes for part in shm), later=later)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from oomph.engines.common.checkpoint import load_checkpoint
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
@@ -15,7 +16,10 @@ from oomph.sources.load import load_once, load_overridden, require_layers
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     overrides = config_overrides(deployment)
-    checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
+    if overrides:
+        checkpoint = load_overridden(deployment.model, overrides)
+    else:
+        checkpoint = model or load_checkpoint(deployment.model)
     if model is None and checkpoint.param("has_vision_config"):
         checkpoint = _under_its_other_name(checkpoint, deployment, overrides)
     return plan_vllm(require_layers(checkpoint), *with_draft(deployment))

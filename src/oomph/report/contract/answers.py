@@ -119,6 +119,7 @@ class DeploymentPlan(PlanOutput, frozen=True, kw_only=True):
     name: str
     line: int  # 0: not known
     outcome: str  # that of the verdict
+    warning: str  # a folder of the repository that is called like the hub's model, and was not believed; "" = none
 
 
 class DeploymentError(Struct, frozen=True, kw_only=True):
@@ -128,6 +129,7 @@ class DeploymentError(Struct, frozen=True, kw_only=True):
     name: str
     line: int  # 0: not known
     outcome: str  # unread: the file is wrong; unplanned: something needed is not known
+    warning: str  # as of a plan
     error: ErrorDetail
 
 

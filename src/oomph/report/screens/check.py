@@ -63,9 +63,10 @@ def _item(item: Item, style: Style, width: int, items: Sequence[Item]) -> list[s
     if length(head) > 4 + name_width:
         head = head.rstrip() + "  "
     title, detail = _subject(item), details(item)
+    warning = wrap(f"warning: {clean(item.warning)}", width, " " * column, " " * column) if item.warning else []
     if not title:
-        return wrap(detail, width, head + verdict, " " * column)
-    return [f"{head}{verdict}{title}", *wrap(style.dim(detail), width, " " * column, " " * column)]
+        return [*wrap(detail, width, head + verdict, " " * column), *warning]
+    return [f"{head}{verdict}{title}", *wrap(style.dim(detail), width, " " * column, " " * column), *warning]
 
 
 def _subject(item: Item) -> str:
@@ -130,7 +131,7 @@ def check_json(check: Check, *, where: str = "") -> dict[str, Any]:
 
 
 def _item_json(item: Item) -> dict[str, Any]:
-    place = {"file": item.file, "name": item.name, "line": item.line, "outcome": item.outcome}
+    place = {"file": item.file, "name": item.name, "line": item.line, "outcome": item.outcome, "warning": item.warning}
     return {**place, **plan_json(item.plan)} if item.plan is not None else {**place, "error": error_json(item.error)}
 
 

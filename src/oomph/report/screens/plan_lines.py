@@ -113,7 +113,8 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
     verdict = plan.verdict
     if verdict.stage == "other":
         reason = clean(shortened(verdict.message))
-        return style.bad("WILL NOT START") + f"   {title} refuses {STAGE_WORDS['other'][1]}: {reason}"
+        who = "" if verdict.refusal == "model" else f"{title} refuses {STAGE_WORDS['other'][1]}: "
+        return style.bad("WILL NOT START") + f"   {who}{reason}"
     if verdict.outcome == "close":
         return style.paint("TOO CLOSE TO CALL", "1;33") + f"   {close_words(verdict)}"
     if verdict.outcome == "at_risk":
