@@ -1,21 +1,24 @@
 """Are the intervals honest? For each term with measured values: how many lie inside, and how wide the interval is.
 
 An interval that holds 85 to 99 % of the truth is calibrated; one that holds everything is merely wide. Exact terms
-(weights, an interval of nothing) are left out. The groups are the truth sets, by card where there are several.
+(weights, an interval of nothing) are left out. The groups are the truth sets; what was measured here and what others
+posted is told apart, by kind of model and by release.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from oomph.ir import Attention, Experts, Model, State
 from oomph.ir.ledger import Term
+from oomph.sources.build import build_model
 from oomph.units import GIB
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +33,7 @@ CAPTURE_LINE_IS_WHOLE_SINCE = "0.18.0"
 
 
 ALL = "all"
+POSTS = "posted start-ups"
 
 
 class Measured(NamedTuple):
@@ -40,35 +44,79 @@ class Measured(NamedTuple):
     low: int
     high: int
     total: int
+    release: str
+    kind: str  # of model
+
+    @property
+    def is_posted(self) -> bool:
+        return self.group == POSTS
 
     @property
     def is_inside(self) -> bool:
         return self.low <= self.value <= self.high
 
 
+def kind_of(model: Model) -> str:
+    """What decides most about its memory."""
+    mixers = [mixer for layer in model.layers for mixer in layer.mixers]
+    attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
+    if any(isinstance(mixer, State) for mixer in mixers):
+        return "hybrid"
+    if any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules):
+        return "experts"
+    if any(mixer.kind == "mla" for mixer in attention):
+        return "latent"
+    return "windows" if any(mixer.kind == "sliding_window" for mixer in attention) else "dense"
+
+
 def measured_on_the_h200() -> Iterator[Measured]:
     import h200_truth
 
     for row in h200_truth.measured():
-        plan = h200_truth.planned(row)
+        plan, kind = h200_truth.planned(row), kind_of(h200_truth.Case(row).model)
         for term, field in h200_truth.FIELDS.items():
             if plan.ranks and row[field]:
                 rank = plan.ranks[0]
-                yield _measured(
-                    "one H200, whole models", term, row["id"], row[field], rank.terms[term], rank.total_bytes
-                )
+                place = ("one H200, whole models", h200_truth.VERSION, kind)
+                yield _measured(place, term, row["id"], row[field], rank.terms[term], rank.total_bytes)
 
 
 def traced_on_the_h200() -> Iterator[Measured]:
     import activation_truth
 
     for row in activation_truth.rows():
-        plan = activation_truth.planned(row)
+        plan, kind = activation_truth.planned(row), kind_of(activation_truth.model(row["model"]))
         for term, field in activation_truth.FIELDS.items():
             if plan.ranks and row[field]:
                 rank = plan.ranks[0]
-                group = "one H200, models cut short"
-                yield _measured(group, term, row["id"], row[field], rank.terms[term], rank.total_bytes)
+                place = ("one H200, models cut short", row["vllm"], kind)
+                yield _measured(place, term, row["id"], row[field], rank.terms[term], rank.total_bytes)
+
+
+def served_on_the_h200() -> Iterator[Measured]:
+    """Memory in use when the server is ready and after a heavy load, of 0.24.0 to 0.26.0."""
+    import test_served as served
+
+    for index in served.READY:
+        row = served.ROWS[index]
+        stages = [("ready", served.stage(index, "sampler_warmup"), row["ready_bytes"])]
+        if index in served.HEAVY:
+            stages.append(("full_load", served.stage(index, "runtime_request"), served.served_bytes(row)))
+        kind = kind_of(build_model(row["model"], served.MODELS[row["model"]]))
+        for term, stage, value in stages:
+            yield Measured("one H200, under load", term, row["id"], value, stage.peak_low, stage.peak_high,
+                           row["total_bytes"], row["vllm"], kind)  # fmt: skip
+
+
+def newest_on_the_h200() -> Iterator[Measured]:
+    import newest_truth
+
+    for index, row in enumerate(newest_truth.ROWS):
+        kind = kind_of(newest_truth.model(row["model"]))
+        for term in newest_truth.terms(index):
+            if term.name != "weights":
+                yield Measured("one H200, newest release", term.name, term.row, term.value, term.low, term.high,
+                               row["total_bytes"], row["vllm"], kind)  # fmt: skip
 
 
 def posted() -> Iterator[Measured]:
@@ -86,7 +134,8 @@ def posted() -> Iterator[Measured]:
             value = round(row[field] * GIB)
             nearest = min((p.ranks[0].terms[term] for p in plans), key=lambda t: abs(t.bytes - value))
             total = plans[0].ranks[0].total_bytes
-            yield _measured("posted start-ups", term, row["id"], value, nearest, total, ROUNDING)
+            place = (POSTS, deployment.engine.version, kind_of(model))
+            yield _measured(place, term, row["id"], value, nearest, total, ROUNDING)
 
 
 def posted_captures() -> Iterator[Measured]:
@@ -102,17 +151,23 @@ def posted_captures() -> Iterator[Measured]:
         term, total = captured_graphs(model, deployment), deployment.gpus[0].total_bytes
         if term is not None:
             value = round(row["graphs_gib"] * GIB)
-            yield _measured("posted start-ups", "captured graphs", row["id"], value, term, total, ROUNDING)
+            place = (POSTS, deployment.engine.version, kind_of(model))
+            yield _measured(place, "captured graphs", row["id"], value, term, total, ROUNDING)
 
 
-def _measured(group: str, term: str, name: str, value: int, ours: Term, total: int, rounding: int = 0) -> Measured:
-    return Measured(group, term, name, value, ours.low - rounding, ours.high + rounding, total)
+def _measured(
+    place: tuple[str, str, str], term: str, name: str, value: int, ours: Term, total: int, rounding: int = 0
+) -> Measured:
+    group, release, kind = place
+    return Measured(group, term, name, value, ours.low - rounding, ours.high + rounding, total, release, kind)
 
 
 def collect() -> dict[tuple[str, str], list[Measured]]:
     """(set, term) -> true values beside their intervals; exact terms are left out, and "all" has every set."""
     sets: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    for source in (measured_on_the_h200, traced_on_the_h200, posted, posted_captures):
+    for source in (
+        measured_on_the_h200, traced_on_the_h200, served_on_the_h200, newest_on_the_h200, posted, posted_captures
+    ):  # fmt: skip
         for item in source():
             if item.high - item.low > 2 * ROUNDING:
                 sets[item.group, item.term].append(item)
@@ -123,18 +178,37 @@ def collect() -> dict[tuple[str, str], list[Measured]]:
 
 def report() -> None:
     sets = collect()
-    print(f"\n  {'':<44}{'count':>6}{'inside':>8}{'median width':>14}{'of the card':>13}")
-    for (group, term), items in sorted(sets.items(), key=lambda pair: (pair[0][0] != ALL, pair[0])):
-        inside = sum(item.is_inside for item in items) / len(items)
-        width = median(item.high - item.low for item in items)
-        share = median((item.high - item.low) / item.total for item in items)
-        print(f"  {group + ', ' + term:<44}{len(items):>6}{inside:>8.1%}{width / GIB:>10.2f} GiB{share:>12.2%}")
-        for item in sorted(items, key=lambda item: -_distance(item))[:3]:
-            if not item.is_inside and group != ALL:
-                print(f"      {item.name}: {item.value / GIB:.2f} GiB, {item.low / GIB:.2f} to {item.high / GIB:.2f}")
+    every = [item for (group, _), items in sets.items() if group != ALL for item in items]
+    _print_table(
+        "", {", ".join(key): items for key, items in sorted(sets.items(), key=lambda x: (x[0][0] != ALL, x[0]))}
+    )
+    for origin in (False, True):
+        items = [item for item in every if item.is_posted == origin]
+        word = "posted" if origin else "measured"
+        _print_table(f"{word}, by kind of model", _grouped(items, lambda item: f"{item.kind}, {item.term}"))
+        _print_table(f"{word}, by release", _grouped(items, lambda item: f"{item.release}, {item.term}"))
 
     close, judged = close_calls()
     print(f"  too close to call: {close} of {judged} random deployments ({close / judged:.1%})")
+
+
+def _grouped(items: list[Measured], key: Callable[[Measured], str]) -> dict[str, list[Measured]]:
+    groups: dict[str, list[Measured]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return dict(sorted(groups.items()))
+
+
+def _print_table(title: str, groups: dict[str, list[Measured]]) -> None:
+    print(f"\n  {title:<44}{'count':>6}{'inside':>8}{'median width':>14}{'of the card':>13}")
+    for name, items in groups.items():
+        inside = sum(item.is_inside for item in items) / len(items)
+        width = median(item.high - item.low for item in items)
+        share = median((item.high - item.low) / item.total for item in items)
+        print(f"  {name:<44}{len(items):>6}{inside:>8.1%}{width / GIB:>10.2f} GiB{share:>12.2%}")
+        for item in sorted(items, key=lambda item: -_distance(item))[:3]:
+            if not item.is_inside and not title and not name.startswith(ALL):
+                print(f"      {item.name}: {item.value / GIB:.2f} GiB, {item.low / GIB:.2f} to {item.high / GIB:.2f}")
 
 
 def close_calls() -> tuple[int, int]:

@@ -44,6 +44,24 @@ class KvSummary(Struct, frozen=True):
     log_lines: tuple[str, ...] = ()
 
 
+class MeasuredStarts(Struct, frozen=True):
+    """Starts of one release that were measured."""
+
+    release: str
+    card: str
+    starts: int
+    compiled: int  # of them, with torch.compile and CUDA graphs
+
+
+class Grounds(Struct, frozen=True):
+    """What a plan's constants rest on."""
+
+    measured: tuple[MeasuredStarts, ...]
+    same_release: bool  # the release that was planned is one of them
+    same_card: bool
+    text: str  # "measured on 0.32.0 on an H200 ..."
+
+
 class Plan(Printed, frozen=True):
     """What `oomph plan` prints: will it start, where each byte goes, and what would help."""
 
@@ -57,6 +75,7 @@ class Plan(Printed, frozen=True):
     warnings: tuple[str, ...] = ()
     advice: Advice | None = None  # None: nobody asked for it
     host: "HostPlan | None" = None  # memory of the busiest node; None: not planned
+    grounds: Grounds | None = None  # None: the engine has no table of what was measured
 
     @property
     def fits(self) -> bool:

@@ -41,6 +41,7 @@ def plan_output(plan: Plan) -> PlanOutput:
         assumptions=list(plan.assumptions),
         warnings=list(plan.warnings),
         host=None if plan.host is None else _host(plan.host),
+        rests_on=plan.grounds,
         advice=UNSET if plan.advice is None else advice_output(plan.advice),
     )
 

@@ -36,7 +36,7 @@ def _configs() -> dict[str, Any]:
 
 
 @cache
-def _model(name: str) -> Model:
+def model(name: str) -> Model:
     config, *quant = _configs()[name]
     return build_model(name, config, hf_quant_config=quant[0] if quant else None)
 
@@ -45,4 +45,4 @@ def planned(row: dict[str, Any]) -> Plan:
     card = Device("H200", TOTAL, (9, 0), driver_name="NVIDIA H200", sm_count=132)
     flags = {"load_format": "dummy", **row["flags"]}
     asked = Deployment(Engine("vllm", row["vllm"]), row["model"], flags, (card,), usage="llm", compile_cache="cold")
-    return plan_vllm(_model(row["model"]), asked)
+    return plan_vllm(model(row["model"]), asked)

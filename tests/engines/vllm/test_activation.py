@@ -63,6 +63,6 @@ def test_graph_estimate() -> None:
 
 
 def test_the_architectures_that_were_traced_are_listed() -> None:
-    from activation_truth import _model
+    from activation_truth import model
 
-    assert {_model(row["model"]).architecture for row in ROWS} == TRACED
+    assert {model(row["model"]).architecture for row in ROWS} == TRACED

@@ -25,6 +25,7 @@ from oomph.engines.vllm.timeline import (
 )
 from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
+from oomph.facts.vllm.measured import grounds
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst
 from oomph.text.tables import all_that_hold
@@ -65,6 +66,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         summary(resolved, cache, inputs[0].expert_kernels),
         _assumptions(inputs),
         (*notes, *failure_notes(decisive, model, resolved, inputs)),
+        grounds=grounds(deployment.engine.version, inputs[0].device.name),
     )
     return replace(plan, warnings=(*plan.warnings, *utilization_notes(plan)))
 

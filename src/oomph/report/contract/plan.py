@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from oomph.ir import Basis, Effect, Margin, Outcome, StageName
 from oomph.ir.advice import Kind as ChangeKind
+from oomph.ir.plan import Grounds
 from oomph.ir.timeline import RefusalKind
 
 SCHEMA = 1  # a new number is a new contract: a field was renamed, removed, or means something else
@@ -161,6 +162,7 @@ class PlanOutput(Struct, frozen=True):
     assumptions: list[str]
     warnings: list[str]
     host: HostOutput | None  # null: not planned
+    rests_on: Grounds | None = None  # what the constants were measured on; null: there is no such table
     advice: AdviceOutput | UnsetType = UNSET  # left out by --no-advice and by --batch
 
 

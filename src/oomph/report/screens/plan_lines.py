@@ -11,6 +11,8 @@ def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
     lines = [f"  {style.dim('note     ')}{clean(w)}" for w in plan.warnings]
     if everything and plan.ranks:
         lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
+        if plan.grounds is not None:
+            lines.append(f"  {style.dim('rests on ' + plan.grounds.text)}")
     return lines
 
 
