@@ -18,13 +18,14 @@ Evidence: device_allocator/cumem.py use_memory_pool (0.32.0); vllm issues 34877,
 (tests/truth/h200-newest.jsonl).
 """
 
-from oomph.doctor.writing import Candidate, Case, Rule, Tier, advice
+from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
 from oomph.units import gib
 
 _OTHERS = 0.1  # of the card
 _POOLED = 0.2  # of what PyTorch had: more than graphs take, and there are none yet
 
 
+@rule("weights_load", at_stage=True, over=("L01",))
 def match(case: Case) -> Candidate | None:
     pools, allocated = case.oom_value("pools"), case.oom_value("allocated")
     pooled = bool(pools and allocated and pools > _POOLED * allocated)
@@ -47,14 +48,3 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.useless(case, advice.reject("expandable", "it does not work with sleep mode")),
     )
-
-
-RULE = Rule(
-    "L12",
-    "Sleep mode's pool keeps what the load frees",
-    ("weights_load",),
-    match,
-    at_stage=True,
-    over=("L01",),
-    evidence=("device_allocator/cumem.py (0.32.0)", "vllm issues 34877, 43951, 48680"),
-)
