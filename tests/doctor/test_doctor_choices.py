@@ -22,7 +22,7 @@ from oomph.doctor.reading.told import find_told
 from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Candidate, Tier
 from oomph.doctor.rules import rules
-from oomph.engines.llamacpp import stages as stages_llamacpp
+from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.sources.gpu import parse_gpus

@@ -13,8 +13,8 @@ from oomph.doctor.reading.failure import _ended_badly, _nothing_left
 from oomph.doctor.reading.guesses import _reading_a_file
 from oomph.doctor.reading.tracebacks import traceback
 from oomph.doctor.rules.m01_memory_ran_out import match
-from oomph.engines.llamacpp.inferred import _against
-from oomph.engines.llamacpp.stages import loading
+from oomph.engines.llamacpp.log.inferred import _against
+from oomph.engines.llamacpp.log.stages import loading
 from oomph.ir.observation import Observation
 from oomph.units import GIB
 

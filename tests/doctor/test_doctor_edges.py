@@ -16,7 +16,7 @@ from oomph.doctor.reading.sizes import weight_bytes
 from oomph.doctor.reading.stages import Death
 from oomph.doctor.rebuild import ROUNDING, gpu_row
 from oomph.engines.common.inferred import EXTREME, _extreme
-from oomph.engines.llamacpp import inferred as inferred_llamacpp
+from oomph.engines.llamacpp.log import inferred as inferred_llamacpp
 from oomph.facts.gpus import rows
 from oomph.ir.observation import Observation
 from oomph.logs.deployment import Rebuilt

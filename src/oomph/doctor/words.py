@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Kind, Rejected, Remedy
-from oomph.engines.llamacpp.context import SMALLEST, context_of
+from oomph.engines.llamacpp.log.context import SMALLEST, context_of
 from oomph.engines.protocol import LeverWords
 from oomph.engines.registry import DEFAULT, all_engines, engine_named
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from oomph.doctor.explain import explain as full_explain
-from oomph.engines.llamacpp.stages import BEHIND, alone, loading, projector, where
+from oomph.engines.llamacpp.log.stages import BEHIND, alone, loading, projector, where
 from oomph.ir.observation import Observation
 
 explain = partial(full_explain, plan=False)

@@ -19,7 +19,7 @@ from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.places import compiles, place_stage
 from oomph.doctor.reading.towers import in_tower
 from oomph.doctor.reading.tracebacks import frame_stage, joins_ranks
-from oomph.engines.llamacpp import stages as stages_llamacpp
+from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
 from oomph.ir import StageName

@@ -9,7 +9,7 @@ from typing import Final
 
 from oomph.doctor.reading.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, TROUBLES, WEAK
 from oomph.doctor.reading.worded import own_words
-from oomph.engines.llamacpp import stages as stages_llamacpp
+from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.text.late import late_pattern

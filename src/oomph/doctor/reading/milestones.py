@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oomph.doctor.reading.meanings import AFTER_COMPONENTS, BARS, MILESTONES, ORDER, stage_of
-from oomph.engines.llamacpp import stages as stages_llamacpp
+from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
 from oomph.ir.observation import Observation

@@ -21,7 +21,7 @@ from oomph.doctor.reading.places import place_stage
 from oomph.doctor.reading.prose import activity
 from oomph.doctor.reading.told import find_told
 from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
-from oomph.engines.llamacpp import stages as stages_llamacpp
+from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind

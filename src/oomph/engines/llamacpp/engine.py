@@ -19,7 +19,7 @@ class GgufEngine(EngineProtocol):
     layout = "placed"
     asks_the_hub = False
 
-    inferred = part("engines.llamacpp.inferred", "inferred")
+    inferred = part("engines.llamacpp.log.inferred", "inferred")
     timing = part("engines.llamacpp.timing", "timing")
 
     host_plan = part("engines.llamacpp.host", "host_plan")

@@ -19,7 +19,7 @@ Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
 from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
-from oomph.engines.llamacpp.context import shorter
+from oomph.engines.llamacpp.log.context import shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

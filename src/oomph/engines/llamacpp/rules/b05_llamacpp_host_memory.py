@@ -21,7 +21,7 @@ Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 import re
 
 from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, levers, rule
-from oomph.engines.llamacpp.context import context_of, shorter
+from oomph.engines.llamacpp.log.context import context_of, shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 

@@ -21,7 +21,7 @@ import re
 
 from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
-from oomph.engines.llamacpp.context import shorter
+from oomph.engines.llamacpp.log.context import shorter
 from oomph.units import gib
 
 _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")
