@@ -62,6 +62,13 @@ class Grounds(Struct, frozen=True):
     text: str  # "measured on 0.32.0 on an H200 ..."
 
 
+class Asleep(Struct, frozen=True):
+    """An engine that sleeps, per GPU."""
+
+    left: Term  # stays on the GPU
+    wakes_bytes: int  # must be free at once to wake up
+
+
 class Plan(Printed, frozen=True):
     """What `oomph plan` prints: will it start, where each byte goes, and what would help."""
 
@@ -75,6 +82,7 @@ class Plan(Printed, frozen=True):
     warnings: tuple[str, ...] = ()
     advice: Advice | None = None  # None: nobody asked for it
     host: "HostPlan | None" = None  # memory of the busiest node; None: not planned
+    asleep: Asleep | None = None  # None: the engine cannot sleep
     grounds: Grounds | None = None  # None: the engine has no table of what was measured
 
     @property

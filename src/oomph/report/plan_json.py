@@ -5,9 +5,11 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from oomph.ir import Advice, HostPart, HostPlan, Judged, KvSummary, Plan, RankPlan, Term, Verdict
+from oomph.ir.plan import Asleep
 from oomph.report.contract.plan import (
     SCHEMA,
     AdviceOutput,
+    AsleepOutput,
     EngineOutput,
     HostOutput,
     HostPartOutput,
@@ -41,9 +43,14 @@ def plan_output(plan: Plan) -> PlanOutput:
         assumptions=list(plan.assumptions),
         warnings=list(plan.warnings),
         host=None if plan.host is None else _host(plan.host),
+        asleep=None if plan.asleep is None else _asleep(plan.asleep),
         rests_on=plan.grounds,
         advice=UNSET if plan.advice is None else advice_output(plan.advice),
     )
+
+
+def _asleep(asleep: Asleep) -> AsleepOutput:
+    return AsleepOutput(asleep.left.bytes, asleep.left.low, asleep.left.high, asleep.wakes_bytes)
 
 
 def _verdict(verdict: Verdict) -> VerdictOutput:

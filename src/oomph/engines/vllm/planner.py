@@ -12,6 +12,7 @@ from oomph.engines.vllm.kv.cache import KvPlan, kv
 from oomph.engines.vllm.kv.check import Refusal
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Alike, Run
+from oomph.engines.vllm.serving.asleep import asleep
 from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import (
@@ -28,6 +29,7 @@ from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.facts.vllm.measured import grounds
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst
+from oomph.ir.plan import Asleep
 from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
@@ -66,6 +68,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         summary(resolved, cache, inputs[0].expert_kernels),
         _assumptions(inputs),
         (*notes, *failure_notes(decisive, model, resolved, inputs)),
+        asleep=_asleep(inputs[0], cache),
         grounds=grounds(deployment.engine.version, inputs[0].device.name),
     )
     return replace(plan, warnings=(*plan.warnings, *utilization_notes(plan)))
@@ -75,6 +78,13 @@ def captured_graphs(model: Model, deployment: Deployment) -> Term | None:
     """The CUDA graphs of the first rank once they are captured; None: the command is refused."""
     run = Run(model, deployment, None)
     return None if run.settings.refusal is not None else rank_input(run, _ranks(run)[0]).terms.captured
+
+
+def _asleep(first: RankInput, cache: KvPlan) -> Asleep | None:
+    flags = first.resolved.flags
+    if not flags.sleeps or cache.refusal is not None:
+        return None
+    return asleep(first.terms, cache, graphs_stay=not flags.offloads_graphs)
 
 
 def _ranks(run: Run) -> list[Rank]:

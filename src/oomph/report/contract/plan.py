@@ -149,6 +149,15 @@ class HostOutput(Struct, frozen=True):
     later: list[HostPartOutput]  # what a later event takes: sleep level 1, a prompt cache that fills
 
 
+class AsleepOutput(Struct, frozen=True):
+    """An engine that sleeps (--enable-sleep-mode), per GPU."""
+
+    left_bytes: int  # stays on the GPU, at level 1 and 2
+    low: int
+    high: int
+    wakes_bytes: int  # must be free at once to wake up
+
+
 class PlanOutput(Struct, frozen=True):
     """`oomph plan --json`, and one line of `--batch`."""
 
@@ -162,6 +171,7 @@ class PlanOutput(Struct, frozen=True):
     assumptions: list[str]
     warnings: list[str]
     host: HostOutput | None  # null: not planned
+    asleep: AsleepOutput | None = None  # null: the engine cannot sleep
     rests_on: Grounds | None = None  # what the constants were measured on; null: there is no such table
     advice: AdviceOutput | UnsetType = UNSET  # left out by --no-advice and by --batch
 

@@ -41,6 +41,10 @@ def host_lines(plan: Plan, style: Style, *, everything: bool) -> list[str]:
     ]
     if everything:
         lines += [f"{' ' * INDENT}{_part(part)}" for part in (*host.parts, *host.later)]
+    if plan.asleep is not None:
+        left, total = plan.asleep.left, plan.ranks[0].total_bytes
+        others = f"{human(left.bytes)} stays on each GPU, {gib(total - left.high)} is free for others"
+        lines.append(f"  {style.bold('Asleep')}   {others}; waking up needs {gib(plan.asleep.wakes_bytes)} at once")
     return lines
 
 

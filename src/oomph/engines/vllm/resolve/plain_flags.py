@@ -71,6 +71,8 @@ class PlainFlags(Struct, frozen=True):
     # is used again by the next one, but given back only when the load is over (`_trim`, 0.32.0)
     pools_memory: bool = False
     prompt_embeds: bool = False
+    sleeps: bool = False  # --enable-sleep-mode
+    offloads_graphs: bool = False  # --sleep-mode-offload-cudagraph
 
 
 def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozenset[str]) -> PlainFlags:
@@ -87,6 +89,8 @@ def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozense
         _mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get("fuse_allreduce_rms") is not False,
         bool(flags.get("enable_sleep_mode") or flags.get("enable_cumem_allocator")),
         bool(flags.get("enable_prompt_embeds")),
+        bool(flags.get("enable_sleep_mode")),
+        bool(flags.get("sleep_mode_offload_cudagraph")),
     )
 
 
