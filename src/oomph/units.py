@@ -54,6 +54,12 @@ def parse_count(text: str, *, what: str) -> int:
     return int(value)
 
 
+def parse_tokens(text: str, *, what: str) -> int:
+    """A context in oomph's own options: '8k' and '8K' are 8,192, '128k' is 131,072, '8000' stays 8,000."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmM])\s*", text)
+    return parse_count(f"{match[1]}{match[2].upper()}" if match else text, what=what)
+
+
 def gib(n: int | float) -> str:
     """Three digits at most: '14.8 GiB', '0.44 GiB', '130 GiB'."""
     return f"{_three(n / GIB)} GiB"

@@ -18,7 +18,7 @@ from oomph.search import fit as search_fit, offer
 from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models
-from oomph.search.offer import _opened, change_by_fit
+from oomph.search.offer import change_by_fit
 from oomph.search.request import Arm, Layout, Want
 from oomph.search.score import request_seconds
 from oomph.search.trial import HIGHER_SHARE, Trial
@@ -133,27 +133,6 @@ def test_a_higher_share_is_tried_behind_a_lower_default(
     candidate: Any = SimpleNamespace(checkpoint="Qwen/Qwen3-8B", tag="")
     assert trial.serve(candidate, "vllm", 4096, longest=False) is None
     assert tried == shares
-
-
-@pytest.mark.parametrize("capacity", range(1, 18))
-def test_as_many_requests_as_the_cache_holds_and_still_fit(capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them are planned first; where they do not fit, the most that do."""
-    base = plan("vllm serve Qwen/Qwen3-8B --max-num-seqs 1", gpu="RTX 4090", advise=False)
-    planned: list[int] = []
-    for most in range(1, capacity + 1):
-
-        def fake(deployment: Any, most: int = most) -> Any:
-            users = deployment.flags["max_num_seqs"]
-            planned.append(users)
-            verdict = SimpleNamespace(outcome="fits" if users <= most else "fails")
-            return SimpleNamespace(users=users, verdict=verdict, kv=SimpleNamespace(max_concurrency=capacity + 0.5))
-
-        monkeypatch.setattr("oomph.search.offer.run", fake)
-        planned.clear()
-        opened: Any = _opened(base.deployment)
-        assert opened.users == most
-        assert planned[:2] == [1, *([capacity] if capacity > 1 else [])]
-        assert len(planned) <= 3 + capacity.bit_length() and len({*planned}) == len(planned)
 
 
 def _nodes(*names: str) -> tuple[Any, ...]:

@@ -149,9 +149,6 @@ def choices() -> Iterator[Row]:
     for size in (1, 2, 5, 12, 40):
         yield f"front {size}", solve.pareto(points()[:size])
         yield f"frugal {size}", solve._frugal([point.arm for point in points()[:size]])
-        for prefer, context, users in product(("", "context", "users", "quality", "speed"), (0, 4096), (0, 2)):
-            want = request.Want(context, users, prefer)
-            yield f"choice {size} {prefer} {context} {users}", fit.choose(points()[:size], want)
     for gpu, name in product(MACHINES, NAMES[1:4]):
         gpus = parse_gpus(gpu)
         base, _ = request.base_of(name, gpus, RELEASE)

@@ -13,7 +13,7 @@ MODEL, GPUS = "Qwen/Qwen3-8B", "2x RTX 4090"
 def test_progress_names_each_checkpoint_and_never_falls_behind() -> None:
     steps: list[tuple[str, int, int]] = []
     result = oomph.fit(MODEL, gpu=GPUS, context=16384, progress=lambda *step: steps.append(step))
-    assert result.met and not result.notes
+    assert result.met and not any("stopped" in note for note in result.notes)
     assert all(0 <= done < total for _, done, total in steps)
     assert any(name == MODEL for name, _, _ in steps)
 

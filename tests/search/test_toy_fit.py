@@ -87,7 +87,7 @@ class Toy:
         device = deployment.gpus[0]
         total, used = device.total_bytes, device.used_bytes
         share = flags.get("gpu_memory_utilization", 0.92)
-        length, users = flags["max_model_len"], flags["max_num_seqs"]
+        length, users = flags["max_model_len"], flags.get("max_num_seqs", 64)
         offloaded = int(flags.get("cpu_offload_gb", 0)) * 16
         weights = max(1, model.nbytes // UNIT // self.shrink // ranks - offloaded) * UNIT
         towers = 0 if flags.get("limit_mm_per_prompt") or flags.get("language_model_only") else 2 * UNIT
@@ -173,7 +173,8 @@ def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_times(patch: pytest.MonkeyPatch) -> None:
     """The roofline of search/score.py instead of the time model, which wants a whole plan."""
-    patch.setattr("oomph.search.fit._speed", lambda answer, model: None)
+    patch.setattr("oomph.search.fit.plan_speed", lambda plan, model, users: None)
+    patch.setattr("oomph.search.best.plan_speed", lambda plan, model, users: None)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -10,9 +10,12 @@ from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError, InputError
-from oomph.ir import Device, Model
+from oomph.ir import Device, Model, Plan
+from oomph.ir.objective import reads_well, serving_objective
 from oomph.ir.printed import Printed
 from oomph.search.offer import batched_offer
+from oomph.search.solve import Progress
+from oomph.simulate.speed import Speed, speed_of
 
 CONTEXT = 8192  # of one request, where nobody says another
 
@@ -31,6 +34,10 @@ class Row(Struct, frozen=True):
     short_bytes: int
     why: str
     command: str
+    tokens_per_second: float | None = None  # of one user; null: nobody knows how fast the card is
+    tokens_per_second_each: float | None = None  # of each of the users that are wanted
+    gives_up: tuple[str, ...] = ()  # beside the engine's defaults
+    within_factor: float = 0.0  # nine of ten published speeds were so near
 
 
 class Comparison(Printed, frozen=True):
@@ -42,6 +49,8 @@ class Comparison(Printed, frozen=True):
     users: int  # requests of that context at once that are wanted
     rows: tuple[Row, ...]
     advice: str
+    objective: str = ""  # by which each engine's line is its best, and one of them is taken
+    interrupted: bool = False
 
     def in_short(self) -> str:
         return f"{self.model}: {self.advice}"
@@ -52,10 +61,16 @@ def comparable() -> tuple[str, ...]:
 
 
 def compare(
-    model: str, *, gpu: object = None, context: int = 0, users: int = 1, engines: Sequence[str] = ()
+    model: str,
+    *,
+    gpu: object = None,
+    context: int = 0,
+    users: int = 1,
+    engines: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Comparison:
     """`users`: requests of the context that must be held at once; `engines`: names of engines, all that can be compared
-    where none is given."""
+    where none is given. With a `progress` to tell, Ctrl-C gives the engines so far."""
     base = load(model)
     gpus = _devices(gpu)
     if context < 0:
@@ -66,14 +81,24 @@ def compare(
         raise InputError(f"--context {context:,} is more than the {base.max_position:,} tokens that the model takes")
     length = context or min(CONTEXT, base.max_position or CONTEXT)
     parameters = _parameters(base)
-    rows = []
-    for name in engines or comparable():
-        if name not in comparable():
-            raise CommandError(f"{name[:40]!r} is not one of {', '.join(comparable())}")
-        engine = engine_named(name)
-        rows.append(_row(engine, _offer(engine, base.name, gpus, length, users), length, users, parameters))
+    rows: list[Row] = []
+    wrong = next((name for name in engines if name not in comparable()), None)
+    if wrong is not None:
+        raise CommandError(f"{wrong[:40]!r} is not one of {', '.join(comparable())}")
+    chosen, interrupted = tuple(engines or comparable()), False
+    try:
+        for number, name in enumerate(chosen):
+            engine = engine_named(name)
+            if progress is not None:
+                progress(engine.title, number, len(chosen))
+            rows.append(_row(engine, _offer(engine, base.name, gpus, length, users), length, users, parameters))
+    except KeyboardInterrupt:
+        if progress is None or not rows:
+            raise
+        interrupted = True
     names = tuple(device.name for device in gpus)
-    return Comparison(base.name, names, length, users, tuple(rows), _advice(rows, length))
+    objective = serving_objective(checkpoint=base.name, context=length, users=users if users > 1 else 0).line
+    return Comparison(base.name, names, length, users, tuple(rows), _advice(rows, length), objective, interrupted)
 
 
 def _devices(gpu: object) -> tuple[Device, ...]:
@@ -104,6 +129,7 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, paramet
         return Row(engine.name, "", offer.checkpoint, False, False, context, 0, 0, 0, 0, 0, offer.why, "")
     weights = sum(rank.terms["weights"].bytes for rank in plan.ranks)
     fits = plan.verdict.outcome == "fits" and (users == 1 or offer.users >= users)
+    speed = _speed(engine, plan, users) if fits else None
     return Row(
         engine=engine.name,
         version=plan.deployment.engine.version,
@@ -118,30 +144,90 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, paramet
         short_bytes=plan.verdict.short_bytes,
         why=offer.why,
         command=" ".join(word if word == "&" else quote(word) for word in offer.words),
+        tokens_per_second=round(speed.one_user, 1) if speed is not None else None,
+        tokens_per_second_each=round(speed.all_users / speed.users, 1) if speed is not None else None,
+        gives_up=offer.gives_up,
+        within_factor=speed.factor if speed is not None else 0.0,
     )
 
 
+def _speed(engine: EngineProtocol, plan: Plan, users: int) -> Speed | None:
+    model = load(plan.deployment.model) if engine.layout == "ranks" else None
+    timing = engine.timing(plan, model)
+    return speed_of(timing, users) if timing is not None else None
+
+
 def _advice(rows: Sequence[Row], context: int) -> str:
-    """A server that batches requests is the better choice where it starts; one that can place layers is the other."""
-    batched = [row for row in rows if row.on_gpu and engine_named(row.engine).layout == "ranks"]
-    placed = [row for row in rows if row.fits and engine_named(row.engine).layout == "placed"]
-    whole = next((row for row in placed if row.on_gpu), None)
+    """Of engines that hold it on the GPUs: what keeps more, then what is faster beyond the error of the time model,
+    then what holds more requests. A server that batches requests goes before one that places layers."""
+    whole = [row for row in rows if row.on_gpu and row.users >= 1 and _reads(row)]
+    batched = [row for row in whole if engine_named(row.engine).layout == "ranks"]
     if batched:
-        best = max(batched, key=lambda row: row.users)
-        title = engine_named(best.engine).title
-        if whole is not None and best.users < 1:
-            other = engine_named(whole.engine).title
-            return f"{title} starts, but cannot hold one request of {context:,} tokens: {other} can"
-        return f"{title} serves it: {best.users:.4g} requests of {context:,} tokens at once, batched"
-    if whole is not None:
-        titles = [engine_named(row.engine).title for row in rows if row not in placed]
+        best = batched[0]
+        for row in batched[1:]:
+            best = row if _ahead(row, best) else best
+        return _sentence(best, [row for row in batched if row is not best], context)
+    if whole:
+        best = max(whole, key=lambda row: (row.bits, row.tokens_per_second or 0.0))
+        titles = [engine_named(row.engine).title for row in rows if engine_named(row.engine).layout == "ranks"]
         servers = " or ".join(filter(None, (", ".join(titles[:-1]), *titles[-1:])))
         refused = f"no known checkpoint of it starts on {servers}; " if servers else ""
-        return f"{refused}{engine_named(whole.engine).title} holds it on the GPUs at {whole.bits:.1f} bits"
-    if placed:
-        title = engine_named(placed[0].engine).title
-        return f"only with a part on the CPU: {title} runs it, slowly; more or larger GPUs, or a smaller model"
+        return f"{refused}{_title(best)} holds it on the GPUs at {best.bits:.1f} bits{_rate_words(best)}"
+    partly = [row for row in rows if row.fits]
+    if partly:
+        best = max(partly, key=lambda row: row.tokens_per_second_each or 0.0)
+        where = "weights in host memory" if engine_named(best.engine).layout == "ranks" else "a part on the CPU"
+        slowly = _rate_words(best) or ", slowly"
+        return f"only with {where}: {_title(best)} runs it{slowly}; more or larger GPUs, or a smaller model"
     return "none of them: a smaller model, more or larger GPUs"
+
+
+def _title(row: Row) -> str:
+    return engine_named(row.engine).title
+
+
+def _reads(row: Row) -> bool:
+    return reads_well(row.tokens_per_second_each)
+
+
+def _losses(row: Row) -> tuple[float, int]:
+    """Bits of a weight in steps of four, then how much else is given up."""
+    return -round(row.bits / 4), len(row.gives_up)
+
+
+def _ahead(row: Row, other: Row) -> bool:
+    if _losses(row) != _losses(other):
+        return _losses(row) < _losses(other)
+    faster = _told_apart(row, other)
+    return faster is row or (faster is None and row.users > 1.125 * other.users)
+
+
+def _told_apart(first: Row, second: Row) -> Row | None:
+    """The faster one; None where the difference is inside what the time model leaves open."""
+    one, two = first.tokens_per_second_each, second.tokens_per_second_each
+    if not one or not two or max(one / two, two / one) <= max(first.within_factor, second.within_factor):
+        return None
+    return first if one > two else second
+
+
+def _rate_words(row: Row) -> str:
+    rate = row.tokens_per_second_each
+    return f", {rate:.3g} tokens/s for each user" if rate is not None else ""
+
+
+def _sentence(best: Row, others: Sequence[Row], context: int) -> str:
+    costs = f"; it gives up: {', '.join(best.gives_up)}" if best.gives_up else "; nothing is given up"
+    text = f"{_title(best)}: {best.users:.4g} requests of {context:,} tokens at once{_rate_words(best)}{costs}"
+    for row in others:
+        differs = [f"holds {row.users:.4g}"]
+        if _losses(row) > _losses(best):
+            differs.append(f"gives up {', '.join(row.gives_up) or 'bits of its weights'}")
+        if _told_apart(best, row) is not None:
+            differs.append(f"{row.tokens_per_second_each:.3g} tokens/s")
+        text += f". {_title(row)} {', '.join(differs)}"
+    if others and all(_told_apart(best, row) is None for row in others):
+        text += ". Their speeds cannot be told apart by the time model"
+    return text
 
 
 __all__ = ["Comparison", "Row", "comparable", "compare"]

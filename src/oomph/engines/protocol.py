@@ -115,6 +115,7 @@ class Offer(Struct, frozen=True):
     host_bytes: int = 0  # weights in host memory
     why: str = ""  # what is wrong with it; "" = nothing
     checkpoint: str = ""  # what was looked for, where nothing could be planned
+    gives_up: tuple[str, ...] = ()  # beside the engine's defaults, in words
 
 
 class SafeShare(NamedTuple):

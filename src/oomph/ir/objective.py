@@ -88,9 +88,9 @@ def serving_objective(
 ) -> Objective:
     """For one model on some GPUs. `also`: further things that were asked for and are never given up, in words."""
     names = list(SERVING)
-    if context:  # what is asked for is met or not
-        names = [name for name in names if name not in ("length", "enough", "context")]
-    if users:
+    if context:  # what is asked for is met or not; more of it counts where it is preferred
+        names = [name for name in names if name not in ("length", "enough", *(["context"] * (prefer != "context")))]
+    if users and prefer != "users":
         names.remove("users")
     if not checkpoint:
         names.remove("checkpoint")
@@ -115,7 +115,7 @@ def speed_step(rate: float) -> float:
 
 
 def users_step(users: float) -> float:
-    """An eighth more users is more."""
+    """An eighth more users, or of what else is preferred, is more."""
     return float(int(log(max(users, 1.0)) / log(1.125) + 1e-9))
 
 

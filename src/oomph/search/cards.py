@@ -15,6 +15,7 @@ from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir import Model, Plan
 from oomph.ir.printed import Printed
+from oomph.search.best import plan_speed
 from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
@@ -22,7 +23,7 @@ from oomph.search.request import Arm, Options, Space, Spaces, Want, base_of, con
 from oomph.search.score import quality_loss
 from oomph.search.solve import Progress, Solver
 from oomph.search.trial import Trial
-from oomph.simulate.speed import Speed, speed_of
+from oomph.simulate.speed import Speed
 from oomph.sources.load import load_once
 
 SORTS = ("price", "speed", "memory")
@@ -288,11 +289,6 @@ def _card(
         engine=plan.deployment.engine.name,
         speed=plan_speed(plan, models[arm.model], want.users),
     ), solver.plans
-
-
-def plan_speed(plan: Plan, model: Model, users: int) -> Speed | None:
-    timing = engine_of(plan.deployment).timing(plan, model)
-    return speed_of(timing, users) if timing is not None else None
 
 
 def gguf_group(name: str) -> list[Candidate]:

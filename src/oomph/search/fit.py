@@ -9,20 +9,22 @@ from msgspec.structs import replace
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.ir import Deployment, Device, Model, Plan
+from oomph.ir.objective import PREFERENCES, Objective
 from oomph.ir.printed import Printed
 from oomph.search import score
+from oomph.search.best import Best, Search, objective_of, plan_speed
+from oomph.search.longer import Longer, longer_context
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.outcome import judge
 from oomph.search.request import Arm, Refused, Space, Spaces, Want, base_of, context_grid, models_of
+from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
-from oomph.simulate.speed import Speed, speed_of
+from oomph.simulate.speed import Speed
 from oomph.text.tables import all_that_hold
+from oomph.units import gib
 
-PREFERENCES = ("quality", "context", "users", "speed")
-_BAND = 0.9  # within a tenth of the best counts as equally good in the first goal
 _NODE = 8
 _SMALL = 48  # arms of a space that is searched whole
-_OFFLOADS = (2, 4, 8, 16, 32, 64)
 
 
 class Answer(Struct, frozen=True):
@@ -53,6 +55,9 @@ class Fit(Printed, frozen=True):
     refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
     plans: int = 0
     notes: tuple[str, ...] = ()
+    objective: str = ""  # by which the pick is the best
+    longest: int = 0  # context that the model takes
+    longer: Longer | None = None  # a context beyond that, where the engine has a way
 
     def in_short(self) -> str:
         if self.pick is None:
@@ -96,16 +101,18 @@ def fit(
     only: bool = False,
     also: Sequence[str] = (),
     explain: bool = False,
+    headless: bool = False,
     planner: Planner | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """`gpu` (or `gpus`): as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of
-    the same model; `also`: further checkpoints, from catalogue, hub or folder. `progress` is told what is tried; with
-    it, Ctrl-C ends the search with the best so far."""
+    the same model; `also`: further checkpoints, from catalogue, hub or folder. `headless`: no card drives a screen.
+    `progress` is told what is tried; with it, Ctrl-C ends the search with the best so far."""
     from oomph.answers.bare_plan import run
     from oomph.sources.gpu import parse_gpus
 
     gpus = gpus or gpu
+    headless = headless or gpus == "auto"  # what is in use was read off the machine
     gpus = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
     want = want or Want(context, users, prefer)
     if want.prefer and want.prefer not in PREFERENCES:
@@ -114,25 +121,23 @@ def fit(
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
     base, notes = base_of(model, gpus, engine)
     models, refused = models_of(base, only, also)
-    spaces = Spaces(models, gpus, want, base)
-    solver = Solver(base, models, planner or run, spaces.default)
+    solver, spaces = _prepared(base, models, gpus, want, planner or run, headless=headless)
     solver.progress = progress
-    front, met, close = _search(solver, spaces, want)
-    front, pick = _pick(solver, spaces, front)
-    if solver.stopped:
-        notes = (*notes, "stopped before every checkpoint and layout was tried: this is the best so far")
-    nearest = [] if met else _nearest(solver, spaces, want)
-    if want.context > spaces.longest:
-        notes = (*notes, f"the model itself takes {spaces.longest:,} tokens at most")
-    pick = pick or choose(nearest, want)
-    if pick is not None and pick.arm.layout.gpus > _NODE:
-        notes = (*notes, f"{pick.arm.layout.gpus} GPUs are more than one node has: --emit lws")
+    objective = objective_of(spaces)
+    best = Search(solver, spaces, objective).best()
+    nearest = [] if best is not None else _nearest(solver, spaces)
+    close = best is None and _is_close(solver, spaces, objective)
+    shown = _rows(solver, spaces, best) if best is not None else pareto([one.point for one in nearest])
+    pick = best or _nearer(nearest, want)
+    notes = (*notes, *_notes(solver, pick, gpus))
     if pick is not None and len({device.node for device in gpus}) > 1:
         notes = (*notes, *_replicas(model, gpus, want, engine, only, also, planner))
-    shown = front if met else nearest
-    answers = _answers(solver, shown, models)
-    chosen = next((a for a in answers if pick is not None and a.point == pick), None)
-    refused += [] if solver.stopped else why_not(solver, spaces, shown)
+    points = [pick.point, *(p for p in shown if not _same(p, pick.point))] if pick is not None else shown
+    answers = _answers(solver, points, models, want.users or 1)
+    chosen = next((a for a in answers if pick is not None and a.point == pick.point), None)
+    answers.sort(key=lambda a: tuple(-goal for goal in a.point.goals))
+    refused += [] if solver.stopped else why_not(solver, spaces, points)
+    met = best is not None
     return Fit(
         model=next(iter(models)),
         gpus=gpus,
@@ -147,41 +152,88 @@ def fit(
         refused=tuple(refused),
         plans=solver.plans,
         notes=notes,
+        objective=objective.line,
+        longest=spaces.longest,
+        longer=_longer(solver, spaces, pick),
     )
 
 
-def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> Deployment | None:
+def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> Best | None:
     """What fit picks; None where nothing meets the request, however near it comes."""
     from oomph.answers.bare_plan import run
 
     base, _ = base_of(model, gpus, engine)
     models, _ = models_of(base, False, ())
-    spaces = Spaces(models, gpus, want, base)
-    solver = Solver(base, models, run, spaces.default)
-    pick = _pick(solver, spaces, _search(solver, spaces, want)[0])[1]
-    return solver.deployment(pick.arm, pick.context, pick.users, pick.utilisation) if pick is not None else None
+    solver, spaces = _prepared(base, models, gpus, want, run, headless=False)
+    return Search(solver, spaces, objective_of(spaces)).best()
 
 
-def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bool, bool]:
-    """(front, met, close). What is too close to call is no answer: weights in host memory come first."""
-    space = spaces.space(want.context, want.users)
-    if space.contexts[0] > spaces.longest:
-        return [], False, False
-    grid = [c for c in context_grid(spaces.longest, want.context) if c >= space.contexts[0]]
-    front = _front(solver, space, grid, want)
-    if front:
-        return front, True, False
-    for gib_each in _OFFLOADS:  # as little as serves
-        front = solver.front(replace(space, arms=spaces.offloaded(gib_each)))
-        if front:
-            return front, True, False
+def _prepared(
+    base: Deployment,
+    models: dict[str, Model],
+    gpus: tuple[Device, ...],
+    want: Want,
+    planner: Planner,
+    *,
+    headless: bool,
+) -> tuple[Solver, Spaces]:
+    cards = with_screen(gpus, headless=headless)
+    base = replace(base, gpus=cards)
+    spaces = Spaces(models, cards, want, base)
+    solver = Solver(base, models, planner, spaces.default)
+    solver.empty_gpus = gpus
+    return solver, spaces
+
+
+def _longer(solver: Solver, spaces: Spaces, pick: Best | None) -> Longer | None:
+    if pick is None or spaces.want.context <= spaces.longest:
+        return None
+    return longer_context(
+        pick.plan.deployment, spaces.models[pick.point.arm.model], spaces.want.context, solver.planner
+    )
+
+
+def _is_close(solver: Solver, spaces: Spaces, objective: Objective) -> bool:
+    """Whether what is asked for fits where every uncertain term is as expected."""
     solver.keep_margin(False)
-    close = bool(solver.front(space))
+    close = Search(solver, spaces, objective).best(offload=False)
     solver.keep_margin(True)
-    return [], False, close
+    return close is not None
 
 
-def _front(solver: Solver, space: Space, grid: Sequence[int], want: Want) -> list[Point]:
+def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple[str, ...]:
+    notes = all_that_hold(
+        (solver.stopped, "stopped before every checkpoint and layout was tried: this is the best so far"),
+        (pick is not None and pick.point.arm.layout.gpus > _NODE, "more GPUs than one node has: --emit lws"),
+        (
+            pick is not None and pick.point.arm.empty,
+            f"the card must be empty: {gib(SCREEN)} for a screen on it are not left",
+        ),
+        (
+            pick is not None and not pick.point.arm.empty and solver.base.gpus != gpus,
+            f"{gib(SCREEN)} of the first card are kept free for a screen; --headless uses them",
+        ),
+    )
+    return tuple(notes)
+
+
+def _same(first: Point, second: Point) -> bool:
+    """The same but for a limit of requests that nobody needs."""
+    plain = replace(first.arm, unlimited=False, empty=False)
+    return plain == replace(second.arm, unlimited=False, empty=False) and first.context == second.context
+
+
+def _rows(solver: Solver, spaces: Spaces, best: Best) -> list[Point]:
+    """What stands beside the pick: nothing is better in every respect."""
+    want = spaces.want
+    if best.point.arm.offload_gib or solver.stopped:
+        return []
+    space = spaces.space(want.context, want.users)
+    grid = [c for c in context_grid(spaces.longest, want.context) if c >= space.contexts[0]]
+    return _front(solver, space, grid, best.point)
+
+
+def _front(solver: Solver, space: Space, grid: Sequence[int], pick: Point) -> list[Point]:
     """Of a small space the whole front. Of a large one first every checkpoint and layout without the flags that change
     little; then each of those flags for the pick and for what serves most users. Where nothing fits without them, the
     whole space again: there little is left of it."""
@@ -194,8 +246,6 @@ def _front(solver: Solver, space: Space, grid: Sequence[int], want: Want) -> lis
         return solver.front(space, grid=grid)
     if solver.stopped:
         return first
-    pick = choose(first, want)
-    assert pick is not None
     most = max(first, key=lambda point: (point.users, point.context))
     best = {(point.arm.model, point.arm.layout) for point in (pick, most)}
     opened = tuple(arm for arm in space.arms if (arm.model, arm.layout) in best and _small_flags(arm) == 1)
@@ -225,68 +275,50 @@ def _small_flags(arm: Arm) -> int:
     return sum((arm.eager, arm.few_graphs, arm.drafts > 0, arm.text_only, arm.prefix_off, arm.tokens > 0))
 
 
-def _pick(solver: Solver, spaces: Spaces, front: list[Point]) -> tuple[list[Point], Point | None]:
-    """The front's contexts are doublings: the pick gets the longest that its users allow."""
-    pick = choose(front, spaces.want)
-    if pick is None or pick.context == spaces.want.context:
-        return front, pick
-    space = spaces.space(spaces.want.context, spaces.want.users, [pick.arm])
-    grid = [c for c in context_grid(spaces.longest) if c > pick.context]
-    longest = solver.longest(pick.arm, pick.users, space, grid)
-    longer = solver.point(pick.arm, longest, pick.users, space, (pick.quality, pick.speed)) if longest else None
-    return (pareto([*front, longer]), longer) if longer is not None else (front, pick)
+def _nearest(solver: Solver, spaces: Spaces) -> list[Best]:
+    """The longest context for the users asked, the most users of the context asked, and what one user gets. What was
+    asked for is what is compared: a checkpoint that comes nearer is the better one."""
+    want = spaces.want
+    own = replace(want, context=min(want.context, spaces.longest), prefer="")
+    tries = [own] if want.context > spaces.longest else []
+    tries += [replace(own, users=0, prefer="users")] if want.users > 1 else []
+    tries += [replace(own, context=0, prefer="context")] if want.context else []
+    tries += [replace(own, context=0, users=0, prefer="context")]
+    out: list[Best] = []
+    for wish in tries:
+        if out and not (wish.context or wish.users):
+            break  # what one user gets at all is asked only where nothing else is there
+        near = replace_want(spaces, wish)
+        best = Search(solver, near, objective_of(near, named=False)).best(offload=False)
+        if best is not None:
+            out.append(best)
+            if wish == own:
+                break
+    return out
 
 
-def _nearest(solver: Solver, spaces: Spaces, want: Want) -> list[Point]:
-    """The longest context for the users asked, the most users of the context asked, and what one user gets."""
-    points: list[Point] = []
-    low = min(2048, spaces.longest)
-    if want.users > 1 and want.context <= spaces.longest:
-        points += solver.front(spaces.space(want.context, 0))
-    if want.context:
-        space = spaces.space(low, want.users)
-        grid = [c for c in context_grid(spaces.longest, want.context) if c >= low]
-        points += solver.front(replace(space, contexts=(low,)), grid=grid)
-    if not points and (want.users > 1 or want.context):
-        space = spaces.space(low, 0)
-        grid = [c for c in context_grid(spaces.longest) if c >= low]
-        points = solver.front(replace(space, contexts=(low,)), grid=grid)
-    return pareto(points)
+def replace_want(spaces: Spaces, want: Want) -> Spaces:
+    return Spaces(spaces.models, spaces.gpus, want, spaces.base, least=2048)
 
 
-def choose(points: Sequence[Point], want: Want) -> Point | None:
-    """The first goal within a tenth of the best, then the others in turn."""
-    if not points:
-        return None
-    prefer = want.prefer or "quality"
-    close = list(points)
-    if prefer in ("context", "users"):
-        best = max(getattr(p, prefer) for p in close)
-        close = [p for p in close if getattr(p, prefer) >= _BAND * best]
-    elif prefer == "speed":
-        best = max(p.speed for p in close)
-        close = [p for p in close if p.speed >= best - 1]
-    return max(close, key=lambda p: _order(p, want))
+def _nearer(nearest: Sequence[Best], want: Want) -> Best | None:
+    """By how much of what was asked for is there: of the context, and of the users."""
+
+    def part(best: Best) -> float:
+        point = best.point
+        context = min(1.0, point.context / want.context) if want.context else 1.0
+        return context * (min(1.0, point.users / want.users) if want.users else 1.0)
+
+    return max(nearest, key=part, default=None)
 
 
-def _order(point: Point, want: Want) -> tuple[float, ...]:
-    """The checkpoint first; then what no number weighs; then speed, and what was not asked for. An 8-bit KV cache is
-    too small a loss to give up CUDA graphs for, and large enough not to be taken where the context is long anyway."""
-    first = (-int(2 * point.quality), not point.arm.text_only, not point.arm.prefix_off, point.speed)
-    if want.context and want.users:
-        rest: tuple[float, ...] = (-point.quality, point.context * point.users)
-    elif want.context:
-        rest = (point.users, point.context, -point.quality)
-    else:
-        rest = (point.context, point.users, -point.quality)
-    return (*first, *rest, -point.arm.changes)
-
-
-def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) -> list[Answer]:
+def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model], users: int) -> list[Answer]:
+    """`users`: whose speed is told."""
     out = []
     for point in points:
+        limit = point.limit or point.users
         plan = solver.planner(
-            solver.deployment(point.arm, point.context, point.users, point.utilisation), models[point.arm.model]
+            solver.deployment(point.arm, point.context, limit, point.utilisation), models[point.arm.model]
         )
         if judge(plan, margin=solver.margin).kind != "ok":
             continue
@@ -302,15 +334,10 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
         )
     if not out:
         return out
-    timed = [replace(answer, speed=_speed(answer, models[answer.point.arm.model])) for answer in out]
+    timed = [replace(answer, speed=plan_speed(answer.plan, models[answer.point.arm.model], users)) for answer in out]
     seconds = [_request_seconds(answer, models[answer.point.arm.model]) for answer in timed]
     best = min(seconds)
     return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(timed, seconds, strict=True)]
-
-
-def _speed(answer: Answer, model: Model) -> Speed | None:
-    timing = engine_of(answer.plan.deployment).timing(answer.plan, model)
-    return speed_of(timing, answer.point.users) if timing is not None else None
 
 
 def _request_seconds(answer: Answer, model: Model) -> float:
@@ -330,7 +357,10 @@ def gives_up(point: Point) -> tuple[str, ...]:
             (arm.few_graphs, "CUDA graphs for small batches only"),
             (arm.prefix_off, "no prefix caching"),
             (arm.tokens, f"prompts in steps of {arm.tokens:,} tokens"),
-            (arm.offload_gib, f"{arm.offload_gib} GiB of weights over PCIe in every step"),
+            (arm.online, f"weights in {arm.online.upper()}, quantised while they load"),
+            (arm.offload_gib, f"{arm.offload_gib} GiB of weights in host memory, read in every step"),
+            (point.limit, f"at most {point.limit} requests at once"),
+            (arm.empty, "no screen on the card"),
         )
     )
 

@@ -1,7 +1,7 @@
 """What an engine that batches requests can do for a model on some GPUs, for `compare`.
 
-It is what `fit` picks for so many users of the context, opened for as many requests at once as its cache holds; where
-`fit` finds nothing, the checkpoint that misses by the least (or starts without fit's margin, or with fewer requests),
+It is what `fit` picks for so many users of the context, by the same objective for every engine; where `fit` finds
+nothing, the checkpoint that misses by the least (or starts without fit's margin, or with fewer requests),
 and where it dies.
 """
 
@@ -18,32 +18,18 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
-from oomph.search.fit import fit, pick_for
+from oomph.search.fit import fit, gives_up, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 
 
 def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
-    chosen = pick_for(model, gpus, Want(context, users), engine.name)
-    if chosen is None:
+    best = pick_for(model, gpus, Want(context, users if users > 1 else 0), engine.name)
+    if best is None:
         return _nearest(engine, model, gpus, context, users)
-    plan = _opened(replace(chosen, flags={**chosen.flags, knobs_of(chosen).context: context}))
-    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
-
-
-def _opened(deployment: Deployment) -> Plan:
-    """A search for one user lets one request run at a time: the same for as many as the cache holds, if that fits."""
-    knobs = knobs_of(deployment)
-    plan = run(deployment)
-    low, high = deployment.flags.get(knobs.users) or 1, int(plan.kv.max_concurrency) if plan.kv else 1
-    users = high  # first all of them, then halfway
-    while low < high:
-        wider = run(replace(deployment, flags={**deployment.flags, knobs.users: users}))
-        if wider.verdict.outcome == "fits":
-            plan, low = wider, users
-        else:
-            high = users - 1
-        users = (low + high + 1) // 2
-    return plan
+    plan = best.plan
+    return Offer(
+        plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan), gives_up=gives_up(best.point)
+    )
 
 
 def _users(plan: Plan) -> float:

@@ -20,6 +20,7 @@ from oomph.units import GIB
 FEWER_TOKENS = 2048
 # One draft token: what a checkpoint's own multi-token-prediction layer is trained for.
 DRAFT_TOKENS = 1
+ONLINE = "fp8"  # what vLLM and SGLang make of 16-bit weights while they load them
 FEW_GRAPHS = 8  # CUDA graphs for small batches only: the largest of them
 _FINE, _COARSE, _FINE_UNTIL = 256, 1024, 8192
 
@@ -47,6 +48,9 @@ class Arm(Struct, frozen=True):
     prefix_off: bool = False
     tokens: int = 0  # --max-num-batched-tokens; 0 = the engine's
     offload_gib: int = 0
+    online: str = ""  # quantised while it loads: "fp8"
+    unlimited: bool = False  # the engine's own limit of requests stays; else it is set to the users
+    empty: bool = False  # nothing else may use the first card: no screen on it
 
     @property
     def wishes(self) -> dict[str, Any]:
@@ -63,6 +67,7 @@ class Arm(Struct, frozen=True):
             "prefix_off": self.prefix_off,
             "tokens": self.tokens,
             "offload_gib": self.offload_gib,
+            "online": self.online,
         }
         return {name: wish for name, wish in wanted.items() if wish}
 
@@ -123,9 +128,9 @@ def is_moe(model: Model) -> bool:
     return any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
 
 
-def context_ladder(context: int, longest: int) -> tuple[int, ...]:
+def context_ladder(context: int, longest: int, least: int = 4096) -> tuple[int, ...]:
     """The asked context and its doublings up to the model's own, or powers of two."""
-    first = context or min(4096, longest)
+    first = context or min(least, longest)
     steps = [first]
     while steps[-1] * 2 < longest:
         steps.append(steps[-1] * 2)
@@ -159,6 +164,7 @@ class Want(Struct, frozen=True):
     users: int = 0
     prefer: str = ""
     options: Options = Options()
+    kept: tuple[str, ...] = ()  # what else was asked for, in words
 
 
 class Refused(Struct, frozen=True):
@@ -169,8 +175,12 @@ class Refused(Struct, frozen=True):
 class Spaces:
     """The spaces of one request: as asked, and what is looked at where that is not met."""
 
-    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, base: Deployment) -> None:
-        self.models, self.gpus, self.want, self.base = models, gpus, want, base
+    def __init__(
+        self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, base: Deployment, *, least: int = 4096
+    ) -> None:
+        """`least`: the shortest context that is looked at where none is asked for."""
+        self.models, self.gpus, self.want, self.base, self.least = models, gpus, want, base, least
+        self.named = next(iter(models))
         self.knobs = knobs_of(base)
         self.default = self.knobs.default_share
         self.longest = max(m.max_position for m in models.values())
@@ -193,19 +203,29 @@ class Spaces:
                 and (not shape.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
+            if self._quantises(name, model):
+                out += [replace(arm, online=ONLINE) for arm in arms_of(name, model, self.shapes, options)]
         engine = engine_of(self.base)
         return [arm for arm in out if self.knobs.known_flags >= engine.arm_flags(arm).keys()]
+
+    def _quantises(self, name: str, model: Model) -> bool:
+        """A folder of one's own has no sisters in fewer bits: an engine that quantises while it loads is asked to."""
+        from oomph.sources.load import is_local
+
+        return is_local(name) and model.quantization is None
 
     def offloaded(self, gib_each: int) -> tuple[Arm, ...]:
         """Everything else is given up before weights are moved to the host."""
         options = replace(self.want.options, graphs=("eager",), prefix_off=(False,), tokens=(FEWER_TOKENS,))
         options = replace(options, text_only=options.text_only[-1:], drafts=options.drafts[:1])
-        return tuple(replace(a, offload_gib=gib_each) for a in self._arms(gib_each, options) if not a.layout.ep)
+        known = "cpu_offload_gb" in self.knobs.known_flags
+        arms = self._arms(gib_each, options) if known else []
+        return tuple(replace(a, offload_gib=gib_each) for a in arms if not a.layout.ep and not a.online)
 
     def space(self, context: int, users: int, arms: Sequence[Arm] | None = None) -> Space:
         return Space(
             tuple(self.arms if arms is None else arms),
-            context_ladder(context, self.longest),
+            context_ladder(context, self.longest, self.least),
             tuple(n for n in user_levels(users) if n >= (users or 1)),
             utilisation_grid(self.default, engine_of(self.base).highest_share(self.gpus)),
         )

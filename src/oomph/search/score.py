@@ -30,6 +30,7 @@ ACCEPTED = 0.7
 FEW_GRAPHS_COST = 0.97
 _STEP = 1.05  # two speeds within 5 % count as equal
 
+ONLINE_LOSS = 1.0  # FP8, as a checkpoint in it (scheme_loss)
 KV_FP8_LOSS = 0.3  # assumed: less than any quantisation of weights (scheme_loss)
 
 
@@ -57,9 +58,13 @@ def quality_loss(model: Model, arm: Arm) -> float:
             else:
                 continue
             total += n * times
-            lost += n * times * scheme_loss(module.scheme)
-    kv = arm.kv_dtype != "auto" or bool(model.quantization and model.quantization.kv_cache)
-    return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if kv else 0.0)
+            lost += n * times * (ONLINE_LOSS if arm.online else scheme_loss(module.scheme))
+    return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if small_cache(model, arm) else 0.0)
+
+
+def small_cache(model: Model, arm: Arm) -> bool:
+    """Whether the KV cache has 8 bits, by the arm or because the checkpoint says so."""
+    return arm.kv_dtype != "auto" or bool(model.quantization and model.quantization.kv_cache)
 
 
 def _blocks(model: Model) -> Counter[Block]:

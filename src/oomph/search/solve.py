@@ -36,6 +36,7 @@ class Point(Struct, frozen=True):
     quality: float  # expected loss, 0 = none
     speed: int  # band, higher is faster
     concurrency: float = 0.0
+    limit: int = 0  # of requests at once, where it is more than the users
 
     @property
     def goals(self) -> tuple[float, ...]:
@@ -70,11 +71,16 @@ class Solver:
         self.base, self.models, self.planner = base, models, planner
         self.knobs = knobs_of(base)
         self.default, self.margin = default, margin
+        self.empty_gpus = base.gpus  # as they are where nothing else may use them
         self.plans = 0
         self.progress: Progress | None = None  # told of each arm; with it, Ctrl-C ends the search with the best so far
         self.stopped = False
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
         self.least_loss = min(score.quality_loss(m, Arm("")) for m in models.values())
+        self.least_weights_loss = min(
+            score.quality_loss(m, Arm("")) - (score.KV_FP8_LOSS if score.small_cache(m, Arm("")) else 0.0)
+            for m in models.values()
+        )
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int, int], float] = {}
         self._last: dict[Arm, float] = {}  # what another context or other users ended with is the best first guess
@@ -89,14 +95,17 @@ class Solver:
     # --- one plan ---------------------------------------------------------------------------------------------------
 
     def deployment(self, arm: Arm, context: int, users: int, utilisation: float) -> Deployment:
-        flags: dict[str, Any] = {self.knobs.context: context, self.knobs.users: users}
+        flags: dict[str, Any] = {self.knobs.context: context}
+        if not arm.unlimited:
+            flags[self.knobs.users] = users
         if utilisation != self.default:
             flags[self.knobs.share] = utilisation
         chosen = engine_of(self.base).arm_flags(arm)
-        return replace(self.base, model=arm.model, flags={**self.base.flags, **chosen, **flags})
+        gpus = self.empty_gpus if arm.empty else self.base.gpus
+        return replace(self.base, model=arm.model, flags={**self.base.flags, **chosen, **flags}, gpus=gpus)
 
     def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
-        key = (arm, context, users, utilisation)
+        key = (arm, context, 0 if arm.unlimited else users, utilisation)
         outcome = self._seen.get(key)
         if outcome is None:
             outcome = self._seen[key] = self._plan(*key)
@@ -149,13 +158,13 @@ class Solver:
         """Where a utilisation that served another context or other users is enough, no higher one is looked for."""
         last = self._last.get(arm)
         enough = self._with(last, arm, context, users) if last is not None else None
-        return enough or self._at(arm, context, users, space)
+        return enough or self.at(arm, context, users, space)
 
     def _with(self, utilisation: float, arm: Arm, context: int, users: int) -> tuple[float, Outcome] | None:
         outcome = self.outcome(arm, context, users, utilisation)
         return (utilisation, outcome) if outcome.kind == "ok" and outcome.concurrency >= users else None
 
-    def _at(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
+    def at(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
         """(utilisation, outcome) where so many users of this context fit."""
         shortest = context if arm in self._by_context else space.contexts[0]
         top = self.utilisation(arm, shortest, users, space)
@@ -178,7 +187,7 @@ class Solver:
         """The largest level that fits at this context; 0 = none. The fewest users have the most room: no level above
         their concurrency can fit, and the answer is not far below."""
         levels = space.users
-        fewest = self._at(arm, context, levels[0], space)
+        fewest = self.at(arm, context, levels[0], space)
         if fewest is None:
             return 0
         low, high = 0, bisect_right(levels, fewest[1].concurrency)
@@ -194,7 +203,7 @@ class Solver:
     def longest(self, arm: Arm, users: int, space: Space, grid: Sequence[int]) -> int:
         """A token more takes as much of the cache as the one before it: two contexts tell where the users fill it."""
         low, high, tries, context = -1, len(grid), 0, space.contexts[0]
-        at, before, part = self._at(arm, context, users, space), (0, 0.0), (0, 0.0)
+        at, before, part = self.at(arm, context, users, space), (0, 0.0), (0, 0.0)
         while high - low > 1:
             if at is not None:
                 before, part = part, (context, 1 / at[1].concurrency)
@@ -209,10 +218,10 @@ class Solver:
 
     def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
         """With the engine's default utilisation where that is enough: a flag less."""
-        at = self._plain(arm, context, users, space) or self._at(arm, context, users, space)
+        at = self.plain(arm, context, users, space) or self.at(arm, context, users, space)
         return Point(arm, context, users, at[0], *rank, at[1].concurrency) if at is not None else None
 
-    def _plain(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
+    def plain(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
         return self._with(self.default, arm, context, users) if self.default <= space.utilisations[-1] else None
 
     def rank(self, arm: Arm, space: Space) -> tuple[float, int] | None:
@@ -220,9 +229,12 @@ class Solver:
         outcome = self.outcome(arm, space.contexts[0], space.users[0], self.default)
         if outcome.plan is None or not outcome.plan.ranks:
             return None
-        model = self.models[arm.model]
-        loss = round(score.quality_loss(model, arm) - self.least_loss, 1)
-        return loss, score.speed_band(score.request_seconds(model, arm, outcome.plan))
+        seconds = score.request_seconds(self.models[arm.model], arm, outcome.plan)
+        return self.loss(arm), score.speed_band(seconds)
+
+    def loss(self, arm: Arm) -> float:
+        """Expected, beside the checkpoint that loses least."""
+        return round(score.quality_loss(self.models[arm.model], arm) - self.least_loss, 1)
 
     # --- all arms ---------------------------------------------------------------------------------------------------
 
@@ -277,7 +289,7 @@ class Solver:
     def possible(self, arm: Arm, space: Space) -> bool:
         """At least the shortest context for the fewest users."""
         least = (arm, space.contexts[0], space.users[0], space)
-        return self._plain(*least) is not None or self.fits(*least)
+        return self.plain(*least) is not None or self.fits(*least)
 
     def _hopeless(
         self, arm: Arm, rank: tuple[float, int], space: Space, points: list[Point], grid: Sequence[int]
@@ -287,7 +299,7 @@ class Solver:
             return False
         fewest = bound = space.users[0]
         for context in space.contexts:
-            at = self._at(arm, context, fewest, space)
+            at = self.at(arm, context, fewest, space)
             if at is None:
                 break
             bound = min(int(at[1].concurrency), space.users[-1])

@@ -16,7 +16,7 @@ from oomph.ir import Device, Experts, Layer, Linear, Model, Plan, State
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.config import Group
 from oomph.simulate.links import LARGE, all_reduce
-from oomph.simulate.step_costs import layer_kernels, shares_of
+from oomph.simulate.step_costs import Factors, layer_kernels, shares_of
 from oomph.simulate.timing import SECOND, StepTime
 
 PROMPT = 2048
@@ -30,6 +30,8 @@ class Timing(Struct, frozen=True):
     chunk: int  # tokens of a prefill step at most
     error: SpeedError  # how far such times were from published ones
     per_step: float = 1.0  # tokens of one request in a step: more than one with drafts
+    graph_batch: int = 0  # requests beyond which a step has no CUDA graph; 0 = it always has one, or never
+    launches: int = 0  # ticks of such a step more
 
 
 class Speed(Struct, frozen=True):
@@ -46,6 +48,7 @@ class Speed(Struct, frozen=True):
 def speed_of(timing: Timing, users: int, prompt: int = PROMPT) -> Speed:
     alone = timing.time.fixed(1, 1) + timing.time.chunk(timing.groups, prompt, 1)
     batch = timing.time.fixed(users, users) + users * timing.time.chunk(timing.groups, prompt, 1)
+    batch += timing.launches if 0 < timing.graph_batch < users else 0
     return Speed(
         one_user=timing.per_step * SECOND / alone,
         all_users=users * timing.per_step * SECOND / batch,
@@ -102,10 +105,11 @@ def card_of(device: Device) -> GpuRow | None:
 
 def plain_timing(
     plan: Plan, model: Model, factors: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
-    kv_bytes: float = 2.0, on_cpu: OnHost | None = None, copies_experts: bool = False,
+    kv_bytes: float = 2.0, on_cpu: OnHost | None = None, copies_experts: bool = False, eager: bool = False,
 ) -> Timing | None:  # fmt: skip
     """`parallel`: GPUs that share every layer; the others hold layers of their own and work one after the other.
-    `on_cpu`: weights that the CPU multiplies; `copies_experts`: of experts in host memory all cross the link.
+    `on_cpu`: weights that the CPU multiplies; `copies_experts`: of experts in host memory all cross the link; `eager`:
+    without CUDA graphs, as vLLM launches its kernels then.
     None: nobody knows how fast the card is."""
     device = plan.deployment.gpus[0] if plan.deployment.gpus else None
     card = card_of(device) if device is not None else None
@@ -128,7 +132,8 @@ def plain_timing(
 
     groups = _groups(model.layers, kv_bytes / parallel)
     reduces, reduce = 2 * len(model.layers), all_reduce(card, parallel)
-    kernels = sum(layer_kernels(layer, card) for layer in model.layers) * factors.kernel_us / 1e6
+    kernels = sum(layer_kernels(layer, card) for layer in model.layers) / 1e6
+    kernels *= Factors().launch_us if eager else factors.kernel_us
     return Timing(
         StepTime(
             base=ticks(factors.overhead_ms / 1e3 + kernels + reduces * reduce.call),

@@ -49,11 +49,11 @@ def count(case: Case, key: str, low: int, high: int = 1_000_000, default: int | 
 
 def tokens(case: Case, key: str) -> int:
     """A number of tokens as people write it: 32k, 131072; 0 where the field is empty."""
-    from oomph.units import parse_count
+    from oomph.units import parse_tokens
 
     words = text(case, key).strip()
     with field(key):
-        value = parse_count(words, what=key) if words else 0
+        value = parse_tokens(words, what=key) if words else 0
         if words and not 1 <= value <= 1 << 30:
             raise CommandError(f"{key} {words[:40]!r} is not a number of tokens such as 32k")
     return value

@@ -26,13 +26,15 @@ def command(
     oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090" --users 4
     """
     from oomph.answers.compare import compare
+    from oomph.cli.progress import progress
     from oomph.engines.registry import name_of
-    from oomph.units import parse_count
+    from oomph.units import parse_tokens
 
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
-    tokens = parse_count(context, what="--context") if context else 0
-    comparison = compare(model, gpu=gpu, context=tokens, users=users, engines=chosen)
+    tokens = parse_tokens(context, what="--context") if context else 0
+    with progress("compare") as step:
+        comparison = compare(model, gpu=gpu, context=tokens, users=users, engines=chosen, progress=step)
     show(comparison, as_json=as_json)
     write_html(html, "compare", comparison)
     return 0 if any(r.fits for r in comparison.rows) else 1

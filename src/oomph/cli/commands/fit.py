@@ -21,6 +21,7 @@ from oomph.errors import CommandError
 @click.option("--images/--text-only", "images", default=None, help="Keep images or give them up; both are tried.")
 @click.option("--mtp/--no-mtp", "mtp", default=None, help="With the checkpoint's own draft layers, or without.")
 @click.option("--kv-cache-dtype", metavar="DTYPE", default="", help="This KV dtype only: auto, fp8.")
+@click.option("--headless", is_flag=True, help="No card drives a screen: keep no room for one.")
 @click.option("--explain", is_flag=True, help="Why each step further fails.")
 @click.option("--all", "show_all", is_flag=True, help="The whole front.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
@@ -32,7 +33,8 @@ from oomph.errors import CommandError
 @click.option("--gpus-per-node", type=click.IntRange(0, 64), default=0, help="For several nodes; 8.")
 def command(
     model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
-    also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, explain: bool, show_all: bool,
+    also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, headless: bool, explain: bool,
+    show_all: bool,
     as_json: bool, html: str | None, emit: str | None, gpus_per_node: int,
 ) -> int:  # fmt: skip
     """The command that works best: searches flags, layouts and the known checkpoints of a model, by planning each.
@@ -50,7 +52,8 @@ def command(
     from oomph.search.fit import fit
     from oomph.search.request import DRAFT_TOKENS, Options, Want
     from oomph.sources.gpu import parse_gpus
-    from oomph.units import parse_count
+    from oomph.text.tables import all_that_hold
+    from oomph.units import parse_tokens
 
     options = Options()
     options = Options(
@@ -58,16 +61,18 @@ def command(
         text_only=options.text_only if images is None else (not images,),
         drafts=options.drafts if mtp is None else (DRAFT_TOKENS,) if mtp else (0,),
     )
-    tokens = parse_count(context, what="--context") if context else 0
+    tokens = parse_tokens(context, what="--context") if context else 0
     if context and not 1 <= tokens <= 1 << 30:
         raise CommandError(f"--context {context!r}: it is a number of tokens such as 32k")
     if kv_cache_dtype:
         _known_dtype(kv_cache_dtype)
-    want = Want(tokens, users or 0, prefer or "", options)
+    kept = all_that_hold((images, "images"), (mtp, "MTP"), (kv_cache_dtype, f"a KV cache in {kv_cache_dtype}"))
+    want = Want(tokens, users or 0, prefer or "", options, tuple(kept))
     with progress("fit") as step:
         result = fit(
-            " ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain, progress=step
-        )
+            " ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain,
+            headless=headless or gpu == "auto", progress=step,
+        )  # fmt: skip
     if emit is not None:
         if result.pick is None:
             raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")

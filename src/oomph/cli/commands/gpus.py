@@ -68,9 +68,9 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
     from oomph.search.cards import cards
     from oomph.search.prices import Load, parse_api, read_prices
     from oomph.search.request import Options, Want
-    from oomph.units import parse_count
+    from oomph.units import parse_tokens
 
-    tokens = parse_count(options["context"], what="--context") if options["context"] else 0
+    tokens = parse_tokens(options["context"], what="--context") if options["context"] else 0
     space = Options(text_only=(False, True) if options["text_only"] else (False,))
     everything = options["show_all"]
     with progress("cards") as step:

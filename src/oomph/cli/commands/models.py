@@ -42,9 +42,9 @@ def command(words: tuple[str, ...], gpu: str, context: str, **options: Any) -> i
 def run(words: tuple[str, ...], gpu: str, context: str, options: dict[str, Any]) -> int:
     from oomph.cli.progress import progress
     from oomph.search.models import models
-    from oomph.units import parse_count
+    from oomph.units import parse_tokens
 
-    tokens = parse_count(context, what="--context") if context else 0
+    tokens = parse_tokens(context, what="--context") if context else 0
     if context and not 1 <= tokens <= 1 << 30:
         raise CommandError(f"--context {context!r}: it is a number of tokens such as 32k")
     with progress("models") as step:

@@ -19,6 +19,7 @@ FIELDS = {
     "prefix_off": "disable_radix_cache",
     "tokens": "chunked_prefill_size",
     "offload_gib": "cpu_offload_gb",
+    "online": "quantization",
 }
 
 

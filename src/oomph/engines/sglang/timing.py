@@ -14,5 +14,12 @@ def timing(plan: Plan, model: Model) -> Timing | None:
     chunk = int(plan.resolved.get("chunked_prefill_size") or 2048)
     layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
     return plain_timing(
-        plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128), copies_experts=True
+        plan,
+        model,
+        FACTORS,
+        taken_over(routed, layout),
+        parallel=parallel,
+        chunk=max(chunk, 128),
+        copies_experts=True,
+        eager=bool(plan.deployment.flags.get("disable_cuda_graph")),
     )

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from oomph.search.request import Arm
 
 # What an arm may ask for and a plan does not follow: images left out, drafts of the checkpoint, weights in host memory.
-UNPLANNED = frozenset(("text_only", "speculative_config.decoding_type", "cpu_offload_gb"))
+UNPLANNED = frozenset(("text_only", "speculative_config.decoding_type", "cpu_offload_gb", "quantization"))
 PLANNED = KNOWN_FIELDS - UNPLANNED
 FIELDS = {
     "tp": "tensor_parallel_size",
@@ -23,6 +23,7 @@ FIELDS = {
     "prefix_off": "kv_cache_config.enable_block_reuse",
     "tokens": "max_num_tokens",
     "offload_gib": "cpu_offload_gb",
+    "online": "quantization",
 }
 
 

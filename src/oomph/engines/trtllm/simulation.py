@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
@@ -146,5 +147,12 @@ def timing(plan: Plan, model: Model) -> Timing | None:
     )
     layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
     return plain_timing(
-        plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128), kv_bytes=kv_bytes
+        plan,
+        model,
+        FACTORS,
+        taken_over(routed, layout),
+        parallel=parallel,
+        chunk=max(chunk, 128),
+        kv_bytes=kv_bytes,
+        eager=plan.deployment.flags.get(GRAPHS) == OFF,
     )

@@ -17,6 +17,7 @@ FIELDS = {
     "prefix_off": "enable_prefix_caching",
     "tokens": "max_num_batched_tokens",
     "offload_gib": "cpu_offload_gb",
+    "online": "quantization",
 }
 
 

@@ -2,9 +2,10 @@
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir import Model, Plan
-from oomph.simulate.speed import Timing
-from oomph.simulate.step_costs import Factors
+from oomph.ir import Deployment, Model, Plan
+from oomph.simulate.speed import Timing, card_of
+from oomph.simulate.step_costs import Factors, layer_kernels
+from oomph.simulate.timing import SECOND
 
 ACCEPTED = 0.6  # of drafted tokens, as simulate's default
 
@@ -16,5 +17,22 @@ def timing(plan: Plan, model: Model) -> Timing | None:
         built = engine_of(deployment).simulation(deployment, model, plan, Factors(), accepted=ACCEPTED, timed=True)
     except OomphError:
         return None
-    config = built.config
-    return Timing(built.time, config.groups, config.budget, built.error, 1 + config.accepted / 1000)
+    config, resolved = built.config, built.resolved
+    sizes = resolved.cudagraph_capture_sizes if resolved is not None and not resolved.enforce_eager else ()
+    launches = _launches(deployment, model) if sizes else 0
+    return Timing(
+        built.time,
+        config.groups,
+        config.budget,
+        built.error,
+        1 + config.accepted / 1000,
+        max(sizes, default=0),
+        launches,
+    )
+
+
+def _launches(deployment: Deployment, model: Model) -> int:
+    """What a step without a graph costs more: each kernel is called from Python."""
+    card, factors = card_of(deployment.gpus[0]), Factors()
+    kernels = sum(layer_kernels(layer, card) for layer in model.layers) if card is not None else 0
+    return round(kernels * (factors.launch_us - factors.kernel_us) / 1e6 * SECOND)

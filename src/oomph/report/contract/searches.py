@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from oomph.report.contract.plan import JudgedOutput, PlanOutput
+from oomph.search.longer import Longer
 from oomph.search.picks import Other
 from oomph.search.prices import Against
 
@@ -40,6 +41,7 @@ class AnswerOutput(Struct, frozen=True):
     concurrency_at_worst: float
     tokens_per_second: float | None  # of one user; null: nobody knows how fast the card is
     tokens_per_second_all: float | None  # of all users together
+    tokens_per_second_each: float | None  # of each of the users that were asked for
     first_token_seconds: float | None
     speed_within_factor: float | None  # nine of ten published speeds were so near
     plan: PlanOutput | UnsetType = UNSET  # of the pick
@@ -71,6 +73,9 @@ class FitOutput(Struct, frozen=True):
     refused: list[RefusedOutput]
     plans: int  # how many plans the search took
     notes: list[str]
+    objective: str  # the order by which the pick is the best
+    longest_context: int | None  # tokens that the model takes
+    longer: Longer | None  # a command for a context beyond that
 
 
 class ModelsAskedOutput(Struct, frozen=True, rename={"purpose": "for"}):

@@ -3,14 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from oomph.commands import to_command, to_shell
 from oomph.commands.call import quote
 from oomph.ir import STAGE_WORDS, Plan
 from oomph.report.plan_json import plan_json
 from oomph.report.screens.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, title, wrap
+from oomph.search.best import slow
 from oomph.search.fit import Answer, Fit
-from oomph.simulate.speed import worst_error
+from oomph.simulate.speed import Speed, worst_error
 from oomph.units import human
 
 _ROWS = 8
@@ -25,6 +28,9 @@ def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 100
     ]
     if fit.pick is not None:
         lines += ["", *_command(fit.pick, width), "", *_gives(fit.pick, style, width)]
+    if fit.longer is not None:
+        lines += _wrapped(f"{style.bold('Longer')}   {fit.longer.change} ({fit.longer.cost}):", width, "  ", " " * 11)
+        lines += [f"    {fit.longer.command}"]
     front = fit.front or fit.nearest
     if len(front) > 1:
         lines += ["", *_front(fit, front if everything else shown(front, fit.pick), style, width)]
@@ -88,10 +94,15 @@ def _verdict(fit: Fit, style: Style) -> str:
         return style.bad("NOTHING FITS") + "   no checkpoint, layout or flag starts here, not with 2,048 tokens"
     point = fit.pick.point
     got = f"{point.context:,} tokens of context for {point.users} user{'s' if point.users > 1 else ''} at once"
+    slowly = slow(fit.pick.speed)
+    got += f", {slowly}" if slowly else ""
+    if fit.want.context > fit.longest > 0:
+        why = f"the model ends at {fit.longest:,} tokens, {fit.want.context:,} were asked for"
+        return style.bad("NOT MET") + f"   {why}. The nearest: {got}"
     if not fit.met:
         why = "is too close to call" if fit.close else "does not fit"
         return style.bad("NOT MET") + f"   {asked(fit)} {why}. The nearest that fits for certain: {got}"
-    return style.good("FITS") + f"   {got}"
+    return (style.bad("FITS, BUT SLOWLY") if slowly else style.good("FITS")) + f"   {got}"
 
 
 def _command(answer: Answer, width: int) -> list[str]:
@@ -124,9 +135,23 @@ def _gives(answer: Answer, style: Style, width: int) -> list[str]:
         f"{point.context:,} tokens at once; {point.concurrency:.2f} if every uncertain term is at its worst",
         f"  {style.bold('Tightest')} {tightest_stage(plan)}; one request takes {human(kv.need_bytes)} of KV cache",
     ]
+    if answer.speed is not None:
+        lines.insert(0, f"  {style.bold('Speed')}    {speed_words(answer.speed)}")
     if answer.gives_up:
         lines.append(f"  {style.bold('Costs')}    {', '.join(answer.gives_up)}")
     return [folded for line in lines for folded in _wrapped(line.lstrip(), width, "  ", " " * 11)]
+
+
+def speed_words(speed: Speed) -> str:
+    """For one user, and for each of those that were asked for."""
+    alone = f"{three_digits(speed.one_user)} tokens/s for one user"
+    if speed.users < 2:
+        return alone
+    return f"{alone}, {three_digits(speed.all_users / speed.users)} for each of {speed.users} at once"
+
+
+def three_digits(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 9.95 else f"{rate:.1f}"
 
 
 def tightest_stage(plan: Plan) -> str:
@@ -158,13 +183,15 @@ def _front(fit: Fit, answers: Sequence[Answer], style: Style, width: int) -> Ite
 
 
 def _rate(answer: Answer) -> str:
-    """Tokens per second of one user; relative where nobody knows how fast the card is."""
-    return f"{answer.speed.one_user:,.0f}" if answer.speed is not None else f"{answer.relative_speed:.0%}"
+    """Tokens per second that each of the users sees; relative where nobody knows how fast the card is."""
+    speed = answer.speed
+    return three_digits(speed.all_users / speed.users) if speed is not None else f"{answer.relative_speed:.0%}"
 
 
 def _basis(fit: Fit, style: Style, width: int) -> list[str]:
+    measure = f"The best by this measure: {fit.objective}. " if fit.objective else ""
     text = (
-        f"{fit.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
+        f"{measure}{fit.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
         "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "
         f"{_speed_basis(fit)}"
     )
@@ -176,7 +203,8 @@ def _speed_basis(fit: Fit) -> str:
     if not speeds:
         return "Speed is relative: nobody knows how fast this card is."
     basis = worst_error(speeds)
-    text = "tok/s: one user behind a prompt of 2,048 tokens, by the time model of oomph simulate"
+    whose = f"each of {speeds[0].users} users" if speeds[0].users > 1 else "one user"
+    text = f"tok/s: {whose} behind a prompt of 2,048 tokens, by the time model of oomph simulate"
     return f"{text}; {basis}." if basis else f"{text}."
 
 
@@ -200,6 +228,9 @@ def fit_json(fit: Fit) -> dict[str, Any]:
         "refused": [{"checkpoint": r.checkpoint, "why": r.why} for r in fit.refused],
         "plans": fit.plans,
         "notes": list(fit.notes),
+        "objective": fit.objective,
+        "longest_context": fit.longest or None,
+        "longer": None if fit.longer is None else asdict(fit.longer),
     }
 
 
@@ -222,6 +253,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "concurrency_at_worst": point.concurrency,
         "tokens_per_second": round(answer.speed.one_user, 1) if answer.speed else None,
         "tokens_per_second_all": round(answer.speed.all_users, 1) if answer.speed else None,
+        "tokens_per_second_each": round(answer.speed.all_users / answer.speed.users, 1) if answer.speed else None,
         "first_token_seconds": round(answer.speed.first_token_seconds, 3) if answer.speed else None,
         "speed_within_factor": answer.speed.factor if answer.speed else None,
     }

@@ -1,0 +1,23 @@
+"""Room for a screen: a consumer's card usually drives one, and what it holds is not free for an engine."""
+
+from msgspec.structs import replace
+
+from oomph.ir import Device
+from oomph.units import MIB
+
+# Assumed: what a desktop holds on a card with one or two screens; Linux desktops 0.3 to 0.6 GiB, Windows up to 1 GiB.
+SCREEN = 768 * MIB
+_WORDS = ("GeForce", "Radeon RX", "Arc")
+
+
+def drives_screen(device: Device) -> bool:
+    """Whether such a card may; one of which something is said to be in use says itself what is there."""
+    named = any(word in (device.driver_name or device.name) for word in _WORDS)
+    return named and not device.used_bytes and device.system is None and device.total_bytes > 4 * SCREEN
+
+
+def with_screen(gpus: tuple[Device, ...], *, headless: bool = False) -> tuple[Device, ...]:
+    """The first of the cards with what a desktop holds in use."""
+    if headless or not gpus or not drives_screen(gpus[0]):
+        return gpus
+    return (replace(gpus[0], used_bytes=SCREEN), *gpus[1:])
