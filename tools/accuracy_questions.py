@@ -109,10 +109,10 @@ def _holds(value: Any, comparison: str, wanted: Any) -> bool:
     if comparison in ("==", "!="):
         return bool((value == wanted) == (comparison == "=="))
     if comparison == "in":
-        return value in wanted
+        return bool(value in wanted)
     if not isinstance(value, (int, float)):
         return False
-    return value >= wanted if comparison == ">=" else value <= wanted
+    return bool(value >= wanted if comparison == ">=" else value <= wanted)
 
 
 def answer(row: dict[str, Any]) -> list[str]:

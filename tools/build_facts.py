@@ -172,7 +172,10 @@ def uses(family: str, model: Model, families: dict[str, list[str]]) -> str:
     low = family.lower()
     if model.pooling or re.search(r"embed|rerank|bge-|e5-|gte-|minilm|colbert", low):
         return "e"
-    has_tuned = any(other != low and other.startswith(low) and TUNED.search(other[len(low) :]) for other in families)
+    # a model beside its own -Base is not one itself, and phi-4 is not the base of phi-4-mini-instruct
+    has_tuned = f"{low}-base" not in families and any(
+        other != low and other.startswith(low) and TUNED.match(other[len(low) :].lstrip("-")) for other in families
+    )
     if not TUNED.search(low) and (BASE.search(low) or has_tuned):
         return "b"
     out = "c"

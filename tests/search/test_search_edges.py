@@ -138,14 +138,6 @@ def test_a_context_as_long_as_the_model_takes_is_looked_for(monkeypatch: pytest.
         cards.cards("a/b", Want(4097), names=("RTX 4090",))
 
 
-def test_an_arm_without_a_rank_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "Qwen/Qwen3-8B"
-    monkeypatch.setattr(cards, "_first", lambda *_: Arm(name))
-    monkeypatch.setattr(Solver, "rank", lambda *_: None)
-    card, plans = cards._card(name, {name: load(name)}, find("RTX 4090"), 1, None, Want(4096, 1), RELEASE)
-    assert card is None and plans == 0
-
-
 def test_files_that_keep_enough_and_that_the_cards_just_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     files = cards.gguf_group("Qwen/Qwen3-8B")
     least = min(one.quality.recovery[0] for one in files)

@@ -91,6 +91,7 @@ def ask(chance: random.Random) -> models.Ask:
 def search_models(seed: int, patch: pytest.MonkeyPatch) -> Any:
     chance = random.Random(seed)
     known, wanted = catalogue(chance), ask(chance)
+    patch.setattr("oomph.search.quality._sisters", dict)  # those of the real catalogue
     way: list[Any] = []
     stop = chance.choice((None,) * 8 + (0, 2))
 

@@ -393,7 +393,7 @@ class EngineProtocol:
         """What the simulated scheduler works with, and how long its steps take (simulate/build.py)."""
         raise CannotPlan(f"{self.title}'s scheduler cannot be simulated yet")
 
-    def timing(self, plan: Plan, model: Model) -> "Timing | None":
+    def timing(self, plan: Plan, model: Model | None) -> "Timing | None":
         """How long the steps of a plan that fits take, for tokens per second (simulate/speed.py); None: not known."""
         return None
 

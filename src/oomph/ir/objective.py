@@ -49,7 +49,7 @@ class Objective(Struct, frozen=True):
         parts = [
             f"kept: {', '.join(self.kept)}" if self.kept else "",
             f"given up if need be, first to last: {', '.join(losses)}" if losses else "",
-            f"then {', '.join(aims)}" if aims else "",
+            f"{'then ' if self.kept or losses else ''}{', '.join(aims)}" if aims else "",
         ]
         return "; ".join(part for part in parts if part)
 

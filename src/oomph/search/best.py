@@ -58,7 +58,7 @@ def rate_of(speed: Speed | None) -> float | None:
     return None if speed is None else speed.all_users / speed.users
 
 
-class Search:
+class BestFirst:
     """One request to one solver."""
 
     def __init__(self, solver: Solver, spaces: Spaces, objective: Objective) -> None:
@@ -164,6 +164,9 @@ class Search:
         at = self._at(arm, context) if context else None
         if at is None or at[1].plan is None:
             return None
+        if not self.want.users or self.want.prefer == "users":  # more of them count: the highest share, if it has more
+            high = self.solver.at(arm, context, self.users, self.space)
+            at = high if high is not None and self._more(arm, context, high[1], at[1]) else at
         held = self._held(arm, context, at[1])
         if held > self.users and not arm.unlimited:
             at = self._at(arm, context, held) or at
@@ -199,6 +202,11 @@ class Search:
         """(share, outcome): the engine's default share where that is enough."""
         users = users or self.users
         return self.solver.plain(arm, context, users, self.space) or self.solver.at(arm, context, users, self.space)
+
+    def _more(self, arm: Arm, context: int, high: Outcome, plain: Outcome) -> bool:
+        if high.plan is None or not arm.unlimited:
+            return False
+        return users_step(self._held(arm, context, high)) > users_step(self._held(arm, context, plain))
 
     def _held(self, arm: Arm, context: int, outcome: Outcome) -> int:
         """Requests of the whole context at once, at the unfavourable end."""

@@ -12,8 +12,10 @@ from oomph.search.quality import Quality, quality_of
 
 PURPOSES = ("chat", "code", "reasoning", "vision", "embedding")
 LETTER = {"chat": "c", "code": "c", "reasoning": "r", "vision": "v", "embedding": "e"}
-# Chosen: the context that a purpose needs at the least, where nobody says one.
-LEAST_CONTEXT = {"chat": 8192, "code": 16384, "reasoning": 16384, "vision": 8192, "embedding": 512}
+# Chosen: the context of a purpose where nobody says one (a shorter model gets its own), and the least that is useful
+# where no model runs with that.
+USUAL_CONTEXT = {"chat": 32768, "code": 32768, "reasoning": 32768, "vision": 32768, "embedding": 512}
+LEAST_CONTEXT = {"chat": 8192, "code": 8192, "reasoning": 8192, "vision": 8192, "embedding": 512}
 # Licences with which a model may be used for anything; others have conditions.
 OPEN = frozenset(
     ("apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc0-1.0", "openmdw", "openmdw-1.0", "modified-mit")

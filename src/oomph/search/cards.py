@@ -14,13 +14,14 @@ from oomph.errors import CommandError, InputError
 from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir import Model, Plan
+from oomph.ir.objective import serving_objective
 from oomph.ir.printed import Printed
-from oomph.search.best import plan_speed
+from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
-from oomph.search.request import Arm, Options, Space, Spaces, Want, base_of, context_grid, engine_name, models_of
-from oomph.search.score import quality_loss
+from oomph.search.request import Options, Spaces, Want, base_of, context_grid, engine_name, models_of
+from oomph.search.screen import with_screen
 from oomph.search.solve import Progress, Solver
 from oomph.search.trial import Trial
 from oomph.simulate.speed import Speed
@@ -69,6 +70,7 @@ class Cards(Printed, frozen=True):
     prices: Prices | None = None
     against: Against | None = None  # the first line beside an API
     interrupted: bool = False
+    objective: str = ""  # by which each card's line is its best
 
     def in_short(self) -> str:
         first = f", the first {self.cards[0].count} x {self.cards[0].name}" if self.cards else ""
@@ -119,6 +121,7 @@ def cards(
     return Cards(
         model=model, want=want, cards=tuple(shown), looked_at=walk.looked, plans=walk.plans,
         more=more or len(serving) > len(shown), sort=sort, prices=known, against=beside, interrupted=interrupted,
+        objective=serving_objective(checkpoint=search.named, context=want.context, users=want.users).line,
     )  # fmt: skip
 
 
@@ -196,6 +199,7 @@ class Search(Struct, frozen=True):
     least_bytes: int  # of weights: cards with less are not looked at
     longest: int  # context that the model takes
     least_capability: tuple[int, int]
+    named: str = ""  # the checkpoint that is kept where it can be
 
 
 def _search(model: str, request: str, only: bool) -> Search:
@@ -219,6 +223,7 @@ def _search(model: str, request: str, only: bool) -> Search:
         min([least, *(c.weights for c in files)]),
         max(m.max_position for m in models.values()),
         _LEAST_CAPABILITY,
+        next(iter(models)),
     )
 
 
@@ -255,24 +260,23 @@ def _candidates(
 def _card(
     name: str, models: dict[str, Model], row: GpuRow, count: int, price: float | None, want: Want, engine: str
 ) -> tuple[Card | None, int]:
+    """By fit's objective, with all of the GPUs. A machine that nobody can read along with does not serve."""
     from oomph.answers.bare_plan import run
 
     gpus = (row.device(),) * count
     base, _ = base_of(name, gpus, engine)
+    base = replace(base, gpus=with_screen(gpus))
     limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
-    spaces = Spaces(models, gpus, limited, base)
+    spaces = Spaces(models, base.gpus, limited, base)
+    spaces.arms = [arm for arm in spaces.arms if arm.layout.gpus == count and arm.layout.tp in (1, count)]
     solver = Solver(base, models, run, spaces.default)
-    space = replace(spaces.space(want.context, want.users), contexts=(want.context,))
-    arm = _first(solver, spaces, space)
-    rank = solver.rank(arm, space) if arm is not None else None
-    if arm is None or rank is None:
+    solver.empty_gpus = gpus
+    best = BestFirst(solver, spaces, objective_of(spaces)).best(offload=False)
+    if best is None or not best.reads_well:
         return None, solver.plans
-    users = solver.most_users(arm, want.context, space)
+    arm, point = best.point.arm, best.point
     grid = [c for c in context_grid(models[arm.model].max_position, want.context) if c >= want.context]
-    point = solver.point(arm, want.context, users, space, rank)
-    assert point is not None
-    plan = solver.outcome(arm, point.context, point.users, point.utilisation).plan
-    assert plan is not None
+    space = replace(spaces.space(want.context, want.users), contexts=(want.context,))
     return Card(
         name=row.name,
         count=count,
@@ -281,14 +285,19 @@ def _card(
         price=price,
         checkpoint=arm.model,
         note=describe(point, solver.default),
-        command=to_shell(plan.deployment),
-        plan=plan,
-        headroom_bytes=headroom(plan),
-        users=users,
+        command=to_shell(best.plan.deployment),
+        plan=best.plan,
+        headroom_bytes=headroom(best.plan),
+        users=max(point.users, _held(best)),
         longest=solver.longest(arm, want.users, space, grid),
-        engine=plan.deployment.engine.name,
-        speed=plan_speed(plan, models[arm.model], want.users),
+        engine=best.plan.deployment.engine.name,
+        speed=best.speed,
     ), solver.plans
+
+
+def _held(best: Best) -> int:
+    """Requests of the whole context that the cache holds at the least."""
+    return int(best.point.concurrency)
 
 
 def gguf_group(name: str) -> list[Candidate]:
@@ -323,20 +332,3 @@ def file_card(
             speed=plan_speed(plan, load_once(candidate.checkpoint), want.users),
         ), trial.plans  # fmt: skip
     return None, trial.plans
-
-
-def _first(solver: Solver, spaces: Spaces, space: Space) -> Arm | None:
-    """The best checkpoint that fits, with all GPUs: with CUDA graphs, whose loss costs more than one level of
-    quantisation, then quality, images, the plainest layout."""
-    count = len(spaces.gpus)
-    whole = tuple(a for a in spaces.arms if a.layout.gpus == count and a.layout.tp in (1, count))
-    order = sorted(
-        whole,
-        key=lambda arm: (
-            arm.eager, quality_loss(spaces.models[arm.model], arm), arm.text_only, arm.layout.ep, arm.layout.pp,
-            arm.changes,
-        ),
-    )  # fmt: skip
-    return next(
-        (arm for arm in solver.open_arms(replace(space, arms=tuple(order))) if solver.possible(arm, space)), None
-    )

@@ -12,7 +12,7 @@ from oomph.ir import Deployment, Device, Model, Plan
 from oomph.ir.objective import PREFERENCES, Objective
 from oomph.ir.printed import Printed
 from oomph.search import score
-from oomph.search.best import Best, Search, objective_of, plan_speed
+from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.longer import Longer, longer_context
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.outcome import judge
@@ -124,7 +124,7 @@ def fit(
     solver, spaces = _prepared(base, models, gpus, want, planner or run, headless=headless)
     solver.progress = progress
     objective = objective_of(spaces)
-    best = Search(solver, spaces, objective).best()
+    best = BestFirst(solver, spaces, objective).best()
     nearest = [] if best is not None else _nearest(solver, spaces)
     close = best is None and _is_close(solver, spaces, objective)
     shown = _rows(solver, spaces, best) if best is not None else pareto([one.point for one in nearest])
@@ -165,7 +165,7 @@ def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> B
     base, _ = base_of(model, gpus, engine)
     models, _ = models_of(base, False, ())
     solver, spaces = _prepared(base, models, gpus, want, run, headless=False)
-    return Search(solver, spaces, objective_of(spaces)).best()
+    return BestFirst(solver, spaces, objective_of(spaces)).best()
 
 
 def _prepared(
@@ -196,7 +196,7 @@ def _longer(solver: Solver, spaces: Spaces, pick: Best | None) -> Longer | None:
 def _is_close(solver: Solver, spaces: Spaces, objective: Objective) -> bool:
     """Whether what is asked for fits where every uncertain term is as expected."""
     solver.keep_margin(False)
-    close = Search(solver, spaces, objective).best(offload=False)
+    close = BestFirst(solver, spaces, objective).best(offload=False)
     solver.keep_margin(True)
     return close is not None
 
@@ -289,7 +289,7 @@ def _nearest(solver: Solver, spaces: Spaces) -> list[Best]:
         if out and not (wish.context or wish.users):
             break  # what one user gets at all is asked only where nothing else is there
         near = replace_want(spaces, wish)
-        best = Search(solver, near, objective_of(near, named=False)).best(offload=False)
+        best = BestFirst(solver, near, objective_of(near, named=False)).best(offload=False)
         if best is not None:
             out.append(best)
             if wish == own:

@@ -13,12 +13,14 @@ from oomph.commands import to_command, to_shell
 from oomph.engines.registry import engine_named, name_of
 from oomph.errors import CommandError
 from oomph.ir import Device, Plan
+from oomph.ir.objective import Measure, Objective
 from oomph.ir.printed import Printed
 from oomph.search.candidates import (
     BATCHED,
     LEAST_CONTEXT,
     PLACED,
     PURPOSES,
+    USUAL_CONTEXT,
     Candidate,
     Filters,
     candidates,
@@ -27,6 +29,7 @@ from oomph.search.candidates import (
 )
 from oomph.search.picks import TWICE, Other, Pick, better, displaces, ranked, trade
 from oomph.search.quality import comparable, decides
+from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Progress
 from oomph.search.trial import Served, Trial
 from oomph.simulate.speed import Speed, speed_of
@@ -35,6 +38,24 @@ from oomph.units import gib
 
 PREFERENCES = ("quality", "speed", "context", "users")
 SEARCHED = ("vllm", "llamacpp", "ollama", "sglang")  # the engines that serve what the catalogue has
+
+
+_SCREEN = f"{gib(SCREEN)} of the room on the first card are for a screen; --headless uses them"
+_GRADE, _PUBLISHED, _FIGURE, _SPEED, _CONTEXT, _USERS = (
+    Measure(name, words)
+    for name, words in (
+        ("grade", "the best grade (of an estimate by its low end)"),
+        ("published", "published figures before estimates"),
+        ("figure", "the higher figure, unless a model of the same table that is not told apart is twice as fast"),
+        ("speed", "the fastest"), ("context", "the longest context"), ("users", "the most users"),
+    )
+)  # fmt: skip
+_ORDER = {
+    "quality": (_GRADE, _PUBLISHED, _FIGURE, _SPEED),
+    "speed": (_GRADE, _SPEED, _FIGURE),
+    "context": (_GRADE, _CONTEXT, _FIGURE),
+    "users": (_GRADE, _USERS, _FIGURE),
+}
 
 
 class Models(Printed, frozen=True):
@@ -53,6 +74,8 @@ class Models(Printed, frozen=True):
     plans: int
     more: bool  # further models fit
     interrupted: bool = False  # the search was stopped: the best so far
+    objective: str = ""  # the order of the lines
+    notes: tuple[str, ...] = ()
 
     def in_short(self) -> str:
         first = f"{self.picks[0].model} first" if self.picks else "nothing fits"
@@ -83,6 +106,7 @@ def models(
     largest: float = 0.0,
     smallest: float = 0.0,
     limit: int = 10,
+    headless: bool = False,
     progress: Progress | None = None,
 ) -> Models:
     """The models that run well on `gpu` (or `gpus`), ranked for a purpose (chat, code, reasoning, vision, embedding).
@@ -90,14 +114,20 @@ def models(
     `context` and `users` must be served; without a context each line gets the longest that fits. `words`: all of them
     in the model's name. `engines`: vllm, sglang, llamacpp, ollama; all are searched otherwise. `licence`: "open" or a
     licence as the hub names it. `since`: a date such as 2026-03. `largest`, `smallest`: billions of parameters.
-    `limit`: lines, 0 = all."""
+    `limit`: lines, 0 = all. `headless`: no card drives a screen."""
     from oomph.sources.gpu import parse_gpus
 
     gpus = gpus or gpu
     devices = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
     filters = Filters(tuple(words), licence, check_date(since), _engines(engines), largest, smallest)
     ask = Ask(purpose, context, users, prefer, filters, limit)
-    return Search(devices, ask).run(progress)
+    headless = headless or gpus == "auto"
+    answer = Search(devices, ask, headless=headless).run(progress)
+    if answer.picks or answer.interrupted or context:
+        return answer
+    # a small machine: what is useful at the least, and then without room for a screen
+    shorter = Search(devices, ask, headless=headless, least=True).run(progress)
+    return shorter if shorter.picks or headless else Search(devices, ask, headless=True, least=True).run(progress)
 
 
 def _engines(names: Sequence[str]) -> tuple[str, ...]:
@@ -111,7 +141,7 @@ def _engines(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Search:
-    def __init__(self, gpus: tuple[Device, ...], ask: Ask) -> None:
+    def __init__(self, gpus: tuple[Device, ...], ask: Ask, *, headless: bool = True, least: bool = False) -> None:
         if not gpus:
             raise CommandError("no GPU to search for", hint='--gpu "RTX 3090"')
         if ask.purpose not in PURPOSES:
@@ -119,20 +149,21 @@ class Search:
         if ask.prefer and ask.prefer not in PREFERENCES:
             raise CommandError(f"--prefer {ask.prefer[:40]!r}: it is one of {', '.join(PREFERENCES)}")
         self.gpus, self.ask = gpus, ask
-        self.context = ask.context or LEAST_CONTEXT[ask.purpose]
+        self.cards = with_screen(gpus, headless=headless)
+        self.context = ask.context or (LEAST_CONTEXT if least else USUAL_CONTEXT)[ask.purpose]
         self.users = ask.users or 1
         named = [text.partition("==")[0] for text in ask.filters.engines]
         releases = {text.partition("==")[0]: text for text in ask.filters.engines if "==" in text}
         self.engines = tuple(name for name in SEARCHED if not named or name in named)
-        self.trial = Trial(gpus, self.users, releases)
+        self.trial = Trial(self.cards, self.users, releases)
 
     # --- all models ---------------------------------------------------------------------------------------------------
 
     def run(self, progress: Progress | None = None) -> Models:
         looked = wanted(self.ask.purpose, self.ask.filters)
-        least = self.context if self.ask.context or self.ask.purpose != "embedding" else 0
-        groups = candidates(looked, self.gpus, least, self.users, self.engines)
-        order = sorted(groups.values(), key=_best_rank, reverse=True)
+        least = self.ask.context or (LEAST_CONTEXT[self.ask.purpose] if self.ask.purpose != "embedding" else 0)
+        groups = candidates(looked, self.cards, least, self.users, self.engines)
+        order = sorted(groups.values(), key=_best_order)
         picks: list[Pick] = []
         interrupted = more = False
         try:
@@ -154,8 +185,15 @@ class Search:
             gpus=self.gpus, purpose=self.ask.purpose, context=self.context, context_asked=bool(self.ask.context),
             users=self.users, prefer=self.ask.prefer or "quality", picks=tuple(shown),
             why=self._why(shown), looked_at=len(looked), possible=len(groups), plans=self.trial.plans,
-            more=more or len(picks) > limit, interrupted=interrupted,
+            more=more or len(picks) > limit, interrupted=interrupted, objective=self._objective.line,
+            notes=() if self.cards == self.gpus else (_SCREEN,),
         )  # fmt: skip
+
+    @property
+    def _objective(self) -> Objective:
+        kept = [f"{self.ask.context:,} tokens of context"] if self.ask.context else []
+        kept += [f"{self.ask.users} users at once"] if self.ask.users else []
+        return Objective(tuple(kept), _ORDER[self.ask.prefer or "quality"])
 
     def _enough(self, picks: list[Pick], group: list[Candidate]) -> bool:
         """Whether a model can change nothing about the lines that are shown: they all have a higher rank, and none of
@@ -166,8 +204,8 @@ class Search:
         if self.ask.prefer in ("speed", "context", "users"):  # grades come first
             last = sorted(p.quality.grade for p in picks)[limit - 1]
             return all(c.quality.grade > last for c in group)
-        shown = sorted(picks, key=lambda p: p.quality.rank, reverse=True)[:limit]
-        if _best_rank(group) > shown[-1].quality.rank:
+        shown = sorted(picks, key=lambda p: p.quality.order)[:limit]
+        if _best_order(group) < shown[-1].quality.order:
             return False
         return not any(_near(candidate, pick) for candidate in group for pick in shown)
 
@@ -218,10 +256,22 @@ class Search:
             quantization=candidate.tag or candidate.quality_label, engine=engine, context=served.context,
             users=served.users, capacity=served.capacity, quality=candidate.quality,
             speed=_speed(served, candidate) if self.ask.purpose != "embedding" else None,
-            room_bytes=max(0, min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)),
+            room_bytes=self._room(plan),
             command=command_of(plan), plan=plan, parameters=model.parameters,
             active=model.active, date=model.date, licence=model.licence,
         )  # fmt: skip
+
+    def _room(self, plan: Plan) -> int:
+        """On the tightest GPU in its tightest stage, at the unfavourable end of every interval."""
+        rooms = (
+            rank.total_bytes - stage.peak_high + self._screen(rank.rank) for rank in plan.ranks for stage in rank.stages
+        )
+        return max(0, min(rooms))
+
+    def _screen(self, rank: int) -> int:
+        """What is in use on a GPU only because it may drive a screen: that is room too."""
+        place = min(rank, len(self.gpus) - 1)
+        return self.cards[place].used_bytes - self.gpus[place].used_bytes
 
     def _with_others(self, pick: Pick, groups: dict[int, list[Candidate]]) -> Pick:
         """The other engines' best variant of the same model, where it is planned to fit too."""
@@ -286,8 +336,8 @@ def command_of(plan: Plan) -> str:
     return " ".join([*settings, shell]) if settings and to_command(plan.deployment)[0] not in settings else shell
 
 
-def _best_rank(group: Sequence[Candidate]) -> float:
-    return max(c.quality.rank for c in group)
+def _best_order(group: Sequence[Candidate]) -> tuple[str, bool, float]:
+    return min(c.quality.order for c in group)
 
 
 def _near(candidate: Candidate, pick: Pick) -> bool:

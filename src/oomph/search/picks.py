@@ -93,7 +93,9 @@ def better(best_variants: Sequence[Pick], prefer: str) -> Pick:
 
 
 def beats(first: Pick, second: Pick) -> bool:
-    """At least as good in everything, and better in something."""
+    """At least as good in everything, and better in something; an estimate beats no published figure of its grade."""
+    if second.quality.published and not first.quality.published and first.quality.grade >= second.quality.grade:
+        return False
     ours, theirs = _worth(first), _worth(second)
     return ours != theirs and all(x >= y for x, y in zip(ours, theirs, strict=True))
 
@@ -103,11 +105,12 @@ def _worth(pick: Pick) -> tuple[float, ...]:
 
 
 def ranked(picks: Sequence[Pick], prefer: str) -> list[Pick]:
-    """The best first. By quality: a model whose difference in the same published table is inside its interval goes
-    ahead if it is twice as fast, unless a third one is better than it beyond doubt; an estimate never does."""
+    """The best first. By quality (`Quality.order`): a model whose difference in the same published table is inside its
+    interval goes ahead if it is twice as fast, unless a third one is better than it beyond doubt; an estimate never
+    does."""
     if prefer in ("speed", "context", "users"):
         return sorted(picks, key=lambda p: (p.quality.grade, -_preferred(p, prefer), -p.quality.rank, p.model))
-    rest = sorted(picks, key=lambda p: (-p.quality.rank, -_rate(p), p.model))
+    rest = sorted(picks, key=lambda p: (*p.quality.order, -_rate(p), p.model))
     out: list[Pick] = []
     while rest:
         head = rest[0]

@@ -2,7 +2,8 @@
 
 JSON, either {"RTX 4090": 1599, ...} or {"date": "2026-11-01", "source": "...", "unit": "hour", "prices": {...}}; or
 lines such as `RTX 4090, 1599`, with `# date: 2026-11-01`, `# source: ...` and `# unit: hour` before them. The unit is
-`card` (bought, the default) or `hour` (rented).
+`card` (bought) or `hour` (rented); a price such as `2.49/h` and a header such as `card,price_per_hour` say it too, and
+where nothing does, prices that no card is sold for are taken as rents.
 """
 
 import re
@@ -10,12 +11,14 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import InputError
 from oomph.simulate.speed import Speed
 from oomph.text.nesting import bounded
 
 DAYS = 30.4  # of a month
+RENT = 25.0  # chosen: no card is sold for less, and none is rented for more an hour, in the usual currencies
 _MOST = 1 << 20
 
 
@@ -25,7 +28,7 @@ class Prices(Struct, frozen=True):
     prices: Mapping[str, float]
     date: str = ""
     source: str = ""
-    unit: str = "card"  # card: bought; hour: rented
+    unit: str = "card"  # card: bought; hour: rented; "" while it is read: not said
 
     @property
     def rented(self) -> bool:
@@ -68,6 +71,8 @@ def read_prices(path: str) -> Prices:
     except (OSError, ValueError) as error:
         raise InputError(f"the prices {path[:80]!r} cannot be read: {error}") from None
     prices = _from_json(text, path) if text.lstrip().startswith("{") else _from_lines(text, path)
+    if not prices.unit:
+        prices = replace(prices, unit="hour" if max(prices.prices.values(), default=0.0) < RENT else "card")
     if prices.unit not in ("card", "hour"):
         raise InputError(f"{path[:80]}: the unit of prices is card or hour, not {prices.unit[:40]!r}")
     wrong = next((name for name, price in prices.prices.items() if not 0 < price < 1e9), None)
@@ -95,11 +100,30 @@ def _from_lines(text: str, path: str) -> Prices:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         card, _, price = line.rpartition("," if "," in line else ";" if ";" in line else ":")
-        try:
-            prices[card.strip().strip('"')] = float(price.strip().strip('"').lstrip("$€£"))
-        except ValueError:
-            raise InputError(f"{path[:80]}, line {number}: {line.strip()[:60]!r} is not CARD, PRICE") from None
-    return Prices(prices, about.get("date", ""), about.get("source", ""), about.get("unit", "card"))
+        amount = _amount(price)
+        if amount is None and not prices and not re.search(r"\d", price):  # a header
+            about.setdefault("unit", "hour" if _is_hourly(price) else about.get("unit", ""))
+            continue
+        if amount is None or not card.strip():
+            hint = "lines are CARD, PRICE: RTX 4090, 1599 to buy, H100 SXM, 2.49/h to rent"
+            raise InputError(f"{path[:80]}, line {number}: {line.strip()[:60]!r} is not CARD, PRICE", hint=hint)
+        prices[card.strip().strip('"')] = amount
+        if _is_hourly(price):
+            about["unit"] = "hour"
+    return Prices(prices, about.get("date", ""), about.get("source", ""), about.get("unit", ""))
+
+
+def _amount(text: str) -> float | None:
+    """'$2.49/h' -> 2.49; None: it is no price."""
+    match = re.fullmatch(
+        r"(?i)[\s\"$€£]*(\d{1,9}(?:\.\d{1,6})?)\s*(?:USD|EUR|GBP|[$€£])?\s*(?:(?:/|per |an )\s*h(?:ou)?r?s?)?[\s\"]*",
+        text,
+    )
+    return float(match[1]) if match else None
+
+
+def _is_hourly(text: str) -> bool:
+    return re.search(r"(?i)/\s*h|hour|hourly|\bper[ _]?h", text) is not None
 
 
 def parse_api(text: str) -> Api:

@@ -1,5 +1,8 @@
 """An order of quality, never a measurement: a published figure or an estimate, times what a quantisation keeps."""
 
+import re
+from functools import cache
+
 from msgspec import Struct
 
 from oomph.catalog.facts import ModelFacts, facts
@@ -19,6 +22,12 @@ class Quality(Struct, frozen=True):
     recovery: tuple[float, float] = (1.0, 1.0)  # what the quantisation keeps
 
     @property
+    def order(self) -> tuple[str, bool, float]:
+        """The smaller comes first: by grade, a published figure before an estimate of the same grade, then the figure.
+        An estimate has the grade of its low end."""
+        return self.grade, not self.published, -self.rank
+
+    @property
     def rank(self) -> float:
         """What orders models: a published figure counts as it is, an estimate by its low end."""
         return self.value if self.published else self.low
@@ -32,11 +41,33 @@ def quality_of(model: ModelFacts, precision: str, native: bool) -> Quality:
         share = (RECOVERY[precision].low, RECOVERY[precision].high)
     middle = (share[0] + share[1]) / 2
     source = facts().sources[model.quality_from]
-    scaled = _times(value, middle)
+    published = not source.startswith("no published")
+    if not published:  # a guess is never above what a larger sister of it reaches
+        ceiling = _sisters().get(_family(model.plain), ())
+        larger = [sister for parameters, sister in ceiling if parameters >= 2 * model.parameters]
+        low, value = min([low, *larger]), min([value, *larger])
+    scaled, lowest = _times(value, middle), _times(low, share[0])
+    grade = class_of(scaled if published else lowest)
     return Quality(
-        round(scaled, 2), round(_times(low, share[0]), 2), round(_times(high, share[1]), 2),
-        not source.startswith("no published"), "-" if "e" in model.uses else class_of(scaled), source, share,
+        round(scaled, 2), round(lowest, 2), round(_times(high, share[1]), 2), published,
+        "-" if "e" in model.uses else grade, source, share,
     )  # fmt: skip
+
+
+def _family(plain: str) -> str:
+    """'Qwen/Qwen3.5-0.8B' and 'Qwen/Qwen3.5-9B' are sisters: their names differ in the size alone."""
+    return re.sub(r"(?i)-(?:[ea]?\d+(?:\.\d+)?[bm])(?=-|$)", "", plain)
+
+
+@cache
+def _sisters() -> dict[str, tuple[tuple[int, float], ...]]:
+    """Of each family: (parameters, the figure that orders it)."""
+    out: dict[str, list[tuple[int, float]]] = {}
+    for model in facts().models:
+        value, low, _ = model.quality
+        published = not facts().sources[model.quality_from].startswith("no published")
+        out.setdefault(_family(model.plain), []).append((model.parameters, value if published else low))
+    return {family: tuple(sisters) for family, sisters in out.items()}
 
 
 def _times(value: float, share: float) -> float:

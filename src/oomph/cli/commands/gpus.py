@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 @click.argument("name", nargs=-1)
 @click.option("--context", metavar="TOKENS", default="", help="With a model: tokens of one request. Default 8192.")
 @click.option("--users", metavar="N", type=click.IntRange(1, 4096), help="With a model: requests at once. Default 1.")
-@click.option("--prices", metavar="FILE", default="", help='Prices of cards: JSON, or lines as "RTX 4090, 1599".')
+@click.option(
+    "--prices",
+    metavar="FILE",
+    default="",
+    help='Prices: JSON, or lines as "RTX 4090, 1599" or "H100 SXM, 2.49/h" (rent); "# unit: hour" for all.',
+)
 @click.option("--sort", type=click.Choice(["price", "speed", "memory"]), help="price with --prices, else memory.")
 @click.option("--api-price", metavar="IN/OUT", default="", help="Beside an API: price per million tokens, 0.15/0.60.")
 @click.option("--prompt", metavar="N", type=click.IntRange(1), default=2048, help="With --api-price: tokens in. 2048.")
@@ -83,7 +88,7 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
         )  # fmt: skip
     show(result, as_json=as_json, indent=2)
     write_html(options["html"], "cards", result, "oomph gpus")
-    return 0 if result.cards else 1
+    return 130 if result.interrupted and not result.cards else 0 if result.cards else 1
 
 
 def _is_model(text: str) -> bool:

@@ -24,6 +24,7 @@ from oomph.errors import CommandError
 @click.option("--since", metavar="DATE", default="", help="Published since: 2026, 2026-03.")
 @click.option("--largest", metavar="N", type=click.FloatRange(0), default=0.0, help="Billions of parameters at most.")
 @click.option("--smallest", metavar="N", type=click.FloatRange(0), default=0.0, help="Billions of parameters at least.")
+@click.option("--headless", is_flag=True, help="No card drives a screen: keep no room for one.")
 @click.option("--limit", metavar="N", type=click.IntRange(0, 1000), default=10, help="Lines; 0 = all. 10.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 @html_option
@@ -52,8 +53,8 @@ def run(words: tuple[str, ...], gpu: str, context: str, options: dict[str, Any])
             gpu, purpose=options["purpose"], context=tokens, users=options["users"] or 0,
             prefer=options["prefer"] or "", words=words, engines=options["engine"], licence=options["licence"],
             since=options["since"], largest=options["largest"], smallest=options["smallest"],
-            limit=options["limit"], progress=step,
+            limit=options["limit"], headless=bool(options.get("headless")), progress=step,
         )  # fmt: skip
     show(answer, as_json=options["as_json"], indent=2)
     write_html(options["html"], "models", answer)
-    return 0 if answer.picks else 1
+    return 130 if answer.interrupted and not answer.picks else 0 if answer.picks else 1

@@ -56,9 +56,9 @@ def pcie(device: Device, card: GpuRow | None) -> float:
     """Bytes per second in one direction as sold. A card whose row names NVLink or a fabric has the PCIe of its age."""
     match = re.search(r"PCIe (\d)\.\d x(\d{1,2})", card.link) if card is not None else None
     if match:
-        return PCIE_X16 * 2 ** int(match[1]) * int(match[2]) / 16
+        return PCIE_X16 * float(1 << int(match[1])) * int(match[2]) / 16
     generation = 5 if device.capability >= (9, 0) else 4 if device.capability >= (8, 0) else 3
-    return PCIE_X16 * 2**generation
+    return PCIE_X16 * float(1 << generation)
 
 
 def kept_in_host(plan: Plan, parallel: int) -> OnHost:

@@ -127,6 +127,8 @@ class ModelsOutput(Struct, frozen=True):
     plans: int
     more: bool  # further models fit
     interrupted: bool
+    objective: str  # the order of the lines
+    notes: list[str]
 
 
 class CardOutput(Struct, frozen=True):
@@ -170,6 +172,7 @@ class CardsOutput(Struct, frozen=True):
     prices: PricesOutput | None
     against_api: Against | None  # the first line beside --api-price
     interrupted: bool
+    objective: str  # the order by which each line is the best
 
 
 class WhatIfRowOutput(JudgedOutput, frozen=True, kw_only=True):

@@ -19,7 +19,9 @@ def render(cards: Cards, style: Style, *, width: int = 100, everything: bool = F
     people = f"{want.users} user{'s' if want.users > 1 else ''}"
     lines = ["", f"  {style.bold(cards.model)}   {want.context:,} tokens of context, {people} at once", ""]
     if not cards.cards:
-        lines.append(f"  {style.bad('NOTHING FITS')}   no card up to eight together, of {cards.looked_at} looked at")
+        stopped = f"  {style.bold('STOPPED')}   before a card was found that serves it, {cards.looked_at} looked at"
+        nothing = f"  {style.bad('NOTHING FITS')}   no card up to eight together, of {cards.looked_at} looked at"
+        lines.append(stopped if cards.interrupted else nothing)
         return "\n".join(lines) + "\n"
     price = any(c.price is not None for c in cards.cards)
     head = f"  {'price':>9}" if price else f"  {'memory':>9}"
@@ -55,6 +57,7 @@ def _basis(cards: Cards) -> str:
     return (
         f"{text} Each line was planned, with a margin for what is not certain. free: on the fullest GPU at the worst; "
         "users: of this context; longest: for so many users."
+        + (f" Each card's best by this measure: {cards.objective}." if cards.objective else "")
     )
 
 
@@ -105,6 +108,7 @@ def cards_json(result: Cards) -> dict[str, Any]:
         plans=result.plans, sort=result.sort,
         prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
         against_api=result.against, interrupted=result.interrupted,
+        objective=result.objective,
     )  # fmt: skip
     plain: dict[str, Any] = to_builtins(output)
     return plain

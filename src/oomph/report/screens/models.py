@@ -25,10 +25,13 @@ def render(answer: Models, style: Style, *, width: int = 100, everything: bool =
     ]
     if not answer.picks:
         text = f"no model of the catalogue runs here; {answer.looked_at} were looked at, {answer.possible} planned"
-        lines.append(f"  {style.bad('NOTHING FITS')}   {text}")
+        stopped = f"  {style.bold('STOPPED')}   before a model was found that runs here, of {answer.looked_at}"
+        lines.append(stopped if answer.interrupted else f"  {style.bad('NOTHING FITS')}   {text}")
         return "\n".join(lines) + "\n"
     lines += [
         *wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9),
+        "",
+        *(style.dim(line) for line in wrap(f"Order: {answer.objective}.", width, "  ", "  ")),
         "",
         style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model"),
         *(line for number, pick in enumerate(answer.picks, 1) for line in _line(number, pick, style, width)),
@@ -46,6 +49,7 @@ def render(answer: Models, style: Style, *, width: int = 100, everything: bool =
             (answer.more, style.dim("  further models fit: --limit 0")),
             (answer.interrupted, "  The search was stopped: these are the best so far."),
         ),
+        *(line for note in answer.notes for line in wrap(f"note     {note}", width, "  ", " " * 11)),
         "",
         *(style.dim(line) for line in wrap(basis(answer), width, "  ", "  ")),
     ]
@@ -54,7 +58,7 @@ def render(answer: Models, style: Style, *, width: int = 100, everything: bool =
 
 def _line(number: int, pick: Pick, style: Style, width: int) -> list[str]:
     quality = pick.quality
-    value = f"{quality.grade} {'' if quality.published else '~'}{max(0.0, quality.value):.0f}"
+    value = f"{quality.grade} {'' if quality.published else '~'}{max(0.0, quality.rank):.0f}"
     value = "-" if quality.grade == "-" else value
     speed = f"{_rounded(pick.speed.one_user)}" if pick.speed else "?"
     users = f"{pick.capacity}" if pick.capacity < 256 else "256+"
@@ -100,6 +104,8 @@ def models_json(answer: Models) -> dict[str, Any]:
         "plans": answer.plans,
         "more": answer.more,
         "interrupted": answer.interrupted,
+        "objective": answer.objective,
+        "notes": list(answer.notes),
     }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def _table(answer: Models) -> Html:
             (number, number), (el("b", pick.model.rpartition("/")[2]), pick.model),
             (pick.quantization, pick.quantization),
             (engine_named(pick.engine).title, pick.engine),
-            (f"{pick.quality.grade} {'' if pick.quality.published else '~'}{max(0.0, pick.quality.value):.0f}",
+            (f"{pick.quality.grade} {'' if pick.quality.published else '~'}{max(0.0, pick.quality.rank):.0f}",
              round(pick.quality.rank, 2)),
             (f"{_speed(pick):,.0f}" if pick.speed else "?", round(_speed(pick), 1)),
             (f"{pick.context:,}", pick.context), (f"{pick.capacity}" if pick.capacity < 256 else "256+", pick.capacity),
