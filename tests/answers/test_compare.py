@@ -6,7 +6,6 @@ from io import StringIO
 
 import pytest
 
-from oomph.answers.bare_plan import run
 from oomph.answers.compare import compare
 from oomph.answers.plan import plan
 from oomph.engines.ollama.offer import library_name
