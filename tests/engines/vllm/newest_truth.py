@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.facts.vllm.running import as_eagle_head
+from oomph.facts.vllm.running import as_drafter
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -48,7 +48,7 @@ def model(name: str, is_eagle: bool = False) -> Model:
     config = dict(MODELS[name])
     quantisation = config.pop("hf_quant_config", None)
     if is_eagle:
-        config["architectures"] = [as_eagle_head(architecture) for architecture in config["architectures"]]
+        config["architectures"] = [as_drafter(architecture, "eagle3") for architecture in config["architectures"]]
     return build_model(name, config, hf_quant_config=quantisation)
 
 
