@@ -21,7 +21,7 @@ from oomph.answers.plan import load, parse
 from oomph.engines.llamacpp.convert import about, to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
-from oomph.engines.llamacpp.tensors import tensors_of, width_of
+from oomph.engines.llamacpp.tensors import tensors_of
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.graphs import decode_batches, largest_decode_batch
 from oomph.engines.sglang.resolve.steps import resolve as resolve_sglang
@@ -35,6 +35,7 @@ from oomph.engines.vllm.resolve.kernels import Case, _verify_awq
 from oomph.engines.vllm.resolve.modes import in_flight_batches, pipeline_stages
 from oomph.engines.vllm.resolve.steps import resolve as resolve_vllm
 from oomph.errors import OomphError
+from oomph.facts.llamacpp.backends import CUDA, RPC
 from oomph.facts.llamacpp.flags import BY_NAME as LLAMACPP_FLAGS
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.facts.sglang.facts import at as sglang_at
@@ -125,15 +126,15 @@ def placements() -> Iterator[Row]:
     chance = random.Random(11)
     for name in PLACED:
         converted = to_gguf(load(name), "Q4_K_M")
-        yield f"{name} width", (width_of(converted, tensors_of(converted)), converted.stored)
+        yield f"{name} stored", converted.stored
         about_it = subject(converted)
         for number in range(12):
             flags = {"ctx_size": chance.choice((1000, 16384)), **some(chance, LLAMACPP)}
             free = [chance.choice((4, 12, 24, 80)) << 30 for _ in range(chance.choice((1, 1, 2)))]
-            cuda = chance.random() < 0.8
+            backend = CUDA if chance.random() < 0.8 else RPC
             yield (
                 f"{name} {number}",
-                _asked(lambda: measure(about_it, resolve_llamacpp(flags, 40960), free, cuda=cuda)),  # noqa: B023
+                _asked(lambda: measure(about_it, resolve_llamacpp(flags, 40960), free, backend=backend)),  # noqa: B023
             )
 
 

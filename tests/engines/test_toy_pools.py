@@ -18,10 +18,9 @@ from stored_answers import Row, check_table
 from oomph.answers.plan import load
 from oomph.engines.common import allocator
 from oomph.engines.common.ranks import Rank
-from oomph.engines.llamacpp import compute as llamacpp
 from oomph.engines.llamacpp.convert import to_gguf
+from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
-from oomph.engines.llamacpp.tensors import tensors_of, width_of
 from oomph.engines.sglang.kv.pools import Stage, request_window_tokens, size_pools
 from oomph.engines.sglang.resolve.settings import shape_of
 from oomph.engines.sglang.resolve.steps import resolve as resolve_sglang
@@ -34,6 +33,7 @@ from oomph.engines.vllm.kv.check import KvInput
 from oomph.engines.vllm.kv.groups import Layers
 from oomph.engines.vllm.kv.specs import Refused, Spec
 from oomph.errors import OomphError
+from oomph.facts.llamacpp.backends import CUDA, RPC, VULKAN
 from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.vllm.facts import at as vllm_at
@@ -169,28 +169,25 @@ def graphs(draw: random.Random) -> Any:
 
 
 @cache
-def width(name: str) -> Any:
-    converted = to_gguf(load(name), "Q4_K_M")
-    return width_of(converted, tensors_of(converted))
+@cache
+def gguf(name: str) -> Any:
+    return subject(to_gguf(load(name), "Q4_K_M"))
 
 
 def compute(draw: random.Random) -> Any:
     """Buffers of llama.cpp's graphs, wherever the layers are."""
     flags = {
         "ctx_size": draw.choice((256, 1000, 8192)), "ubatch_size": draw.choice((64, 512)),
-        "parallel": draw.choice((1, 3)),
+        "parallel": draw.choice((1, 3)), "n_gpu_layers": draw.choice((-1, -1, 0, 5)),
         "flash_attn": draw.choice(("on", "off")), "cache_type_k": draw.choice(("f16", "q8_0")),
-        "cache_type_v": draw.choice(("f16", "q8_0")), "split_mode": draw.choice(("layer", "layer", "row", "none")),
+        "cache_type_v": draw.choice(("f16", "f16", "q8_0")), "kv_offload": draw.random() < 0.8,
+        "split_mode": draw.choice(("layer", "layer", "row", "none")), "op_offload": draw.random() < 0.7,
     }  # fmt: skip
-    settings = replace(resolve_llamacpp(flags, 40960), build=draw.choice((3000, 5000, 6500, 8000, 11000)))
-    shape = llamacpp.graph(width(draw.choice(CAPTURED)), settings, draw.choice((256, 8192)), draw.choice((0, 512)))
-    full, gpus = draw.random() < 0.6, draw.choice((1, 2, 3))
-    gpu = llamacpp.gpu_buffer(
-        shape, settings, full=full, output=draw.random() < 0.7, first=draw.random() < 0.5, last=draw.random() < 0.5,
-        gpus=gpus, mask=draw.choice((-1, 0, 4096)), experts=draw.random() < 0.7,
-    )  # fmt: skip
-    host = llamacpp.host_buffer(shape, settings, full=full, gpus=gpus, experts=draw.random() < 0.5)
-    return shape, gpu, host, llamacpp.dequantised(settings, 5), llamacpp.pipelined(settings, full=full, gpus=gpus)
+    build = draw.choice((9000, 9450, 9500, 10800, 11300, 11400, 11739))
+    settings = resolve_llamacpp(flags, 40960, build)
+    free = [1] * draw.choice((1, 1, 2, 3))
+    measured = measure(gguf(draw.choice(CAPTURED)), settings, free, backend=draw.choice((CUDA, VULKAN, RPC)))
+    return [use.compute for use in measured.devices], measured.host.compute, measured.flash
 
 
 def terms(draw: random.Random) -> Any:
@@ -250,7 +247,7 @@ def answered(question: Callable[[], Any]) -> Any:
 
 POOLS: dict[str, tuple[Callable[[random.Random], Any], int]] = {
     "vllm": (vllm, 5000), "trtllm": (trtllm, 1500), "sglang": (sglang, 600), "torch": (torch, 600),
-    "graphs": (graphs, 600), "compute": (compute, 1500),
+    "graphs": (graphs, 600), "compute": (compute, 300),
     "terms": (terms, 400),
 }  # fmt: skip
 

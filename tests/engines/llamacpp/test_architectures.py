@@ -15,6 +15,7 @@ from test_native import MIB, config, foreseen, native, printed
 from oomph.engines.llamacpp.cache import refusal
 from oomph.engines.llamacpp.measure import HOST, measure, subject
 from oomph.engines.llamacpp.settings import resolve
+from oomph.facts.llamacpp.backends import RPC
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.sources.gguf.header import read
 from oomph.sources.gguf.model import gguf_model
@@ -183,7 +184,7 @@ def test_compute_with_flash_attention(native: Native, tmp_path: Path, name: str)
             flash_attn="on", n_outputs_max=parallel, no_alloc=True,
         )  # fmt: skip
         real = printed(native, answer)
-        m = measure(x, resolve(flags, 131072), [1], cuda=False)
+        m = measure(x, resolve(flags, 131072), [1], backend=RPC, fitting=True)
         assert m.devices[0].compute.nbytes / MIB == pytest.approx(real["compute", 0], abs=1), flags
         assert m.host.compute.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), flags
 
@@ -201,6 +202,6 @@ def test_compute_with_experts_on_the_cpu(native: Native, tmp_path: Path, name: s
             cpu_patterns=patterns,
         )  # fmt: skip
         real = printed(native, answer)
-        m = measure(x, resolve(flags, 131072), [1], cuda=False)
+        m = measure(x, resolve(flags, 131072), [1], backend=RPC, fitting=True)
         assert m.devices[0].compute.nbytes / MIB == pytest.approx(real["compute", 0], abs=1), layers
         assert m.host.compute.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), layers

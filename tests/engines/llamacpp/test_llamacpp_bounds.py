@@ -10,12 +10,9 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp import offer
 from oomph.engines.llamacpp.command import model_of, parse
-from oomph.engines.llamacpp.fit import _less_context
 from oomph.engines.llamacpp.host import _prompt_cache, _weights
 from oomph.engines.llamacpp.measure import HOST, _buffer, _shares
 from oomph.engines.llamacpp.planner import _flag_notes, _large_buffers, _single_allocation, _visible
-from oomph.engines.llamacpp.settings import resolve
-from oomph.engines.llamacpp.tensors import _kept
 from oomph.engines.ollama import planner as ollama
 from oomph.errors import CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE
@@ -181,13 +178,6 @@ def _last_two(part: Any) -> tuple[bool, bool]:
     return getattr(part, names[-2]), getattr(part, names[-1])
 
 
-def test_what_gemma_3n_keeps_of_each_token() -> None:
-    model: Any = SimpleNamespace(hidden_size=100, layers=[None] * 4, model_type="gemma3n")
-    altup: Any = (SimpleNamespace(name="altup_proj"),)
-    assert _kept(model, altup, 40) == 4 * 100 + 2 * 40 // 4
-    assert _kept(SimpleNamespace(**{**vars(model), "layers": []}), altup, 40) == 480  # type: ignore[arg-type]
-
-
 # --- Ollama ----------------------------------------------------------------------------------------------------------
 
 
@@ -227,22 +217,6 @@ def test_the_context_is_what_was_asked_for_or_the_tier(wanted: int | None, conte
     for alone in (defaults.NO_PARALLEL - defaults.NO_PARALLEL_HF, defaults.NO_PARALLEL_HF - defaults.NO_PARALLEL):
         model.model_type = min(alone)
         assert ollama.choose(model, {"num_ctx": 4096, "num_parallel": 2}, (gpu,), vision=False).parallel == 1
-
-
-@pytest.mark.parametrize(
-    ("fit_ctx", "n_ctx", "most", "context"),
-    [
-        (1024, 8192, 8192, 8192), (1024, 8192, 5000, 4864), (1024, 8192, 4864, 4864), (1024, 8192, 100, 1024),
-        (0, 8192, 100, 256), (0, 8192, 256, 256), (0, 8192, 512, 512), (8192, 2048, 4096, 2048), (255, 512, 0, 256),
-    ],
-)  # fmt: skip
-def test_the_longest_context_that_keeps_the_margins(fit_ctx: int, n_ctx: int, most: int, context: int) -> None:
-    settings: Any = replace(resolve({"ctx_size": n_ctx, "parallel": 1}, 40960), fit_ctx=fit_ctx)
-
-    def at(one: Any) -> Any:
-        return SimpleNamespace(devices=[SimpleNamespace(own=one.n_ctx)])
-
-    assert _less_context(settings, at, [most]).n_ctx == context
 
 
 # --- compare's offers ------------------------------------------------------------------------------------------------

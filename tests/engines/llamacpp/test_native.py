@@ -13,10 +13,10 @@ import toys
 from native import Native
 
 from oomph.engines.llamacpp.cache import layer_caches, output_bytes, refusal
-from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
 from oomph.engines.llamacpp.measure import HOST, measure, place, share_of, subject
 from oomph.engines.llamacpp.settings import Settings, resolve
-from oomph.engines.llamacpp.tensors import tensors_of, units_of, width_of
+from oomph.engines.llamacpp.tensors import tensors_of, units_of
+from oomph.facts.llamacpp.backends import RPC
 from oomph.ir.model import Model
 from oomph.sources.gguf.header import read
 from oomph.sources.gguf.model import gguf_model
@@ -72,7 +72,7 @@ def printed(native: Native, answer: dict[str, Any]) -> dict[tuple[str, int], flo
 
 def foreseen(model: Model, s: Settings, gpus: int) -> dict[tuple[str, int], float]:
     tensors = tensors_of(model)
-    placed = place([share_of(tensor) for tensor in tensors], units_of(model), s, [1] * gpus, cuda=False)
+    placed = place([share_of(tensor) for tensor in tensors], units_of(model), s, [1] * gpus, pads=False)
     out: dict[tuple[str, int], float] = {("model", d): placed.total(d) / MIB for d in placed.weights}
     for cache in layer_caches(model.layers, s):
         key = ("RS" if cache.kind == "state" else "KV", placed.units[cache.layer] if s.kv_offload else HOST)
@@ -158,7 +158,7 @@ def test_compute_of_dense_models_with_flash_attention(
 ) -> None:
     path = shape_file(name)
     model = gguf_model(name, read(path))
-    width = width_of(model, tensors_of(model))
+    x = subject(model)
     for ctx, ubatch, parallel, unified in ((4096, 512, 1, False), (8192, 512, 4, True), (8192, 256, 4, False),
                                           (32768, 2048, 1, False), (65536, 1024, 4, True)):  # fmt: skip
         flags = {
@@ -174,12 +174,10 @@ def test_compute_of_dense_models_with_flash_attention(
             n_outputs_max=parallel, no_alloc=True,
         )  # fmt: skip
         real = printed(native, answer)
-        caches = {c.kind: c.cells for c in layer_caches(model.layers, s)}
-        g = graph(width, s, caches.get("full", 0), caches.get("sliding_window", 0))
-        gpu = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
+        m = measure(x, s, [1], backend=RPC, fitting=True)
+        gpu, host = m.devices[0].compute, m.host.compute
         assert gpu.nbytes / MIB == pytest.approx(real["compute", 0], abs=1), (name, flags)
         assert gpu.low / MIB <= real["compute", 0] + 1 and real["compute", 0] <= gpu.high / MIB + 1
-        host = host_buffer(g, s, full=True, gpus=1)
         assert host.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), (name, flags)
 
 
@@ -210,7 +208,7 @@ def test_compute_of_every_kind(native: Native, shape_file: Callable[[str], Path]
             n_outputs_max=parallel, no_alloc=True, tensor_split=[1.0, 1.0] if gpus == 2 else [],
         )  # fmt: skip
         real = printed(native, answer)
-        m = measure(x, resolve(flags, 131072), [1] * gpus, cuda=False)
+        m = measure(x, resolve(flags, 131072), [1] * gpus, backend=RPC, fitting=True)
         ours = {("compute", i): use.compute for i, use in enumerate(m.devices)} | {("compute", HOST): m.host.compute}
         for key, buffer in ours.items():
             assert buffer.nbytes / MIB == pytest.approx(real[key], abs=1), (ctx, ubatch, parallel, key)

@@ -9,13 +9,15 @@ import pytest
 import toys
 
 from oomph.answers.plan import plan
-from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
+from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve
-from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
+from oomph.facts.llamacpp.backends import RPC
 from oomph.ir.plan import Plan
 from oomph.report.plan_json import plan_json
 from oomph.report.screens.plan import Style, render
+from oomph.sources.gguf.header import read
+from oomph.sources.gguf.model import gguf_model
 from oomph.units import GIB, MIB
 from oomph.web.views.plan import plan_view
 
@@ -103,13 +105,13 @@ def test_fit_moves_experts_first() -> None:
     ("flags", "sentence"),
     [
         ("-ngl 99", "n_gpu_layers already set by user to 99"),
-        ("-ts 1", "tensor_split already set by user"),
+        ("-ts 1,1", "tensor_split already set by user"),
         ("-ot exps=CPU", "tensor_buft_overrides already set by user"),
-        ("-sm row", "not implemented for SPLIT_MODE_ROW"),
+        ("-sm row", "LLAMA_SPLIT_MODE_ROW not implemented"),
     ],
 )
 def test_what_makes_fit_give_up(flags: str, sentence: str) -> None:
-    p = made(f"llama-server -m Qwen3-32B-Q4_K_M.gguf -c 16384 {flags}", "RTX 3060 12GB")
+    p = made(f"llama-server -m Qwen3-32B-Q4_K_M.gguf -c 65536 -np 1 {flags}", "2x RTX 3060 12GB")
     assert not p.fits and sentence in p.resolved["fit"]["aborted"]
 
 
@@ -179,13 +181,16 @@ def test_refusals() -> None:
     ],
 )
 def test_each_build_has_its_own_compute_buffer(
-    build: int, shape: tuple[int, int, int, int, int], context: int, mib: float
+    build: int, shape: tuple[int, int, int, int, int], context: int, mib: float, tmp_path: Path
 ) -> None:
     """As those builds printed them: one GPU, one slot, micro-batch 512, flash attention."""
+    embd, ff, heads, query, vocab = shape
+    path = toys.make(
+        tmp_path / "x.gguf", "dense", embd=embd, ff=ff, heads=heads, kv=8, head=query // heads, vocab=vocab, layers=6
+    )
     s = resolve({"ctx_size": context, "parallel": 1}, context, build)
-    g = graph(Width(*shape), s, context, 0)
-    made = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
-    assert made.nbytes / MIB == pytest.approx(mib, abs=0.1)
+    measured = measure(subject(gguf_model("x", read(path))), s, [1], backend=RPC)
+    assert measured.devices[0].compute.nbytes / MIB == pytest.approx(mib, abs=0.1)
 
 
 @pytest.mark.parametrize("command", [f"{GEMMA} -c 4096", "ollama run qwen3:8b"])
@@ -198,25 +203,24 @@ def test_json_and_page(command: str) -> None:
 def test_flags_of_2026() -> None:
     from oomph.engines.llamacpp.command import parse
 
-    flags, _ = parse(["-ncffn", "2", "--kv-unified-per-slot", "8192", "-np", "3", "--spec-draft-ngl", "99"])
+    flags = parse(["-ncffn", "2", "--kv-unified-per-slot", "8192", "-np", "3", "--spec-draft-ngl", "99"]).flags
     assert [p for p, _ in flags["override_tensor"]] == [rf"blk\.{i}\.ffn_(up|down|gate)\." for i in (0, 1)]
     assert flags["n_gpu_layers_draft"] == 99
     s = resolve(flags, 131072)
     assert s.kv_unified and s.n_ctx == 3 * 8192
 
 
-def test_builds_before_b9554_hold_the_mask_twice() -> None:
-    """Qwen3.5-9B at 262,144 cells, Qwen3.5-35B-A3B with all logits: printed by builds of spring 2026."""
-    for width, ctx, gpu, host in (
-        (Width(4096, 12288, 16, 4096, 248320, value=1024), 262144, 808.02, 528.02),
-        (Width(2048, 512, 16, 4096, 248320, 512, 8), 18176, 497.00, None),
-    ):
-        s = resolve({"ctx_size": ctx, "parallel": 1, "flash_attn": "on"}, 262144, 8900)
-        g = graph(width, s, ctx, 0)
-        made = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
-        assert made.nbytes / MIB == pytest.approx(gpu, abs=0.1)
-        if host is not None:
-            assert host_buffer(g, s, full=True, gpus=1).nbytes / MIB == pytest.approx(host, abs=0.1)
+def test_builds_before_b9442_hold_the_mask_twice(tmp_path: Path) -> None:
+    """In F32 as it is filled, and in F16 as flash attention reads it: 4 + 2 bytes instead of 2 for each cell."""
+    x = subject(gguf_model("x", read(toys.make(tmp_path / "x.gguf", "dense", layers=6))))
+    before, since = (
+        measure(x, resolve({"ctx_size": 262144, "parallel": 1}, 262144, build), [1], backend=RPC)
+        for build in (9409, 9479)
+    )
+    mask = 512 * 262144
+    more = before.devices[0].compute.nbytes - since.devices[0].compute.nbytes
+    assert 3.9 * mask <= more <= 5 * mask
+    assert before.host.compute.nbytes - since.host.compute.nbytes >= 2 * mask
 
 
 def test_experts_on_the_cpu_leave_two_gpus_unequal() -> None:

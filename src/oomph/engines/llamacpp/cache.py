@@ -72,9 +72,8 @@ def layer_caches(layers: Sequence[Layer], settings: Settings) -> list[LayerCache
             out.append(LayerCache(layer.index, "full", settings.n_ctx_seq, values))
         for mixer in layer.mixers:
             if isinstance(mixer, State):
-                out.append(
-                    LayerCache(layer.index, "state", settings.n_seq_max, state_bytes(mixer) * settings.n_seq_max)
-                )
+                rows = settings.n_seq_max * (1 + settings.snapshots)  # llama-memory-recurrent.cpp: n_rows
+                out.append(LayerCache(layer.index, "state", settings.n_seq_max, state_bytes(mixer) * rows))
             elif mixer.shares_cache_of is None and mixer.kind != "encoder_only":
                 out.append(_attention(layer.index, mixer, settings, widest))
     return out
@@ -124,6 +123,6 @@ def state_bytes(state: State) -> int:
     return (history * (width + 2 * state.groups * size) + size * width) * F32
 
 
-def output_bytes(vocab: int, settings: Settings) -> int:
-    """llama_context::output_reserve at start: one row of logits a sequence, on the host."""
-    return vocab * settings.n_seq_max * F32
+def output_bytes(vocab: int, embd: int, settings: Settings) -> int:
+    """llama_context::output_reserve at start: one row of logits for each sequence, on the host."""
+    return (vocab + (embd if settings.embeddings else 0)) * settings.n_seq_max * F32

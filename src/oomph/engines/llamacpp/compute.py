@@ -1,18 +1,29 @@
-"""Compute buffers: what ggml's graph allocator reserves for one micro-batch of the worst-case graph.
+"""Compute buffers: what ggml's scheduler and allocator reserve for one micro-batch of the worst-case graph.
 
-The sizes were read off the allocator of each build named in facts/llamacpp/builds.py; see docs/llamacpp.md for what
-was tried. They do not depend on how many layers a device has.
+The graph is built as llama.cpp builds it (graph/), split between the GPUs and the CPU, and placed as ggml-alloc.c
+places it (ggml/). Architectures of which a real llama.cpp printed the same sizes are in `VERIFIED`.
 """
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp.cache import LayerCache
+from oomph.engines.llamacpp.ggml.allocator import LARGE
+from oomph.engines.llamacpp.ggml.scheduler import MAX_COPIES, Machine
+from oomph.engines.llamacpp.graph.reserve import Home, Outline, batch_of, flash_stays, seats, sizes
 from oomph.engines.llamacpp.settings import Settings
-from oomph.engines.llamacpp.tensors import Width
-from oomph.facts.llamacpp.builds import Compute, compute_row
+from oomph.engines.llamacpp.tensors import FIRST, INPUTS
+from oomph.facts.llamacpp.backends import Backend
+from oomph.facts.llamacpp.builds import FLASH_COPY_SINCE, FUSED_EXPERTS_SINCE, graph_facts
+from oomph.units import MIB
 
-F32, F16 = 4, 2
-COPIES = 4  # GGML_SCHED_MAX_COPIES: inputs are kept so often with pipeline parallelism
+# tests/truth/llamacpp: every buffer of theirs within 1 MiB or 1 %
+VERIFIED = frozenset(
+    ("bert", "deepseek2", "falcon-h1", "gemma2", "gemma3", "gemma4", "gpt-oss", "granitehybrid", "llama", "mamba2",
+     "mistral", "phi3", "qwen2", "qwen3", "qwen3moe", "qwen3_moe", "qwen3next", "qwen35", "qwen35moe")
+)  # fmt: skip
 
 
 class Buffer(Struct, frozen=True):
@@ -23,79 +34,19 @@ class Buffer(Struct, frozen=True):
     why: str
 
 
-class Graph(Struct, frozen=True):
-    """The tensors that decide, in bytes."""
+class Layout(Struct, frozen=True):
+    """Which backend has what: the GPUs are 0, 1, ..., the CPU is the number behind them."""
 
-    hidden: int
-    ff: int  # the widest activations between two matrix products
-    query: int
-    logits: int
-    mask_full: int
-    mask_window: int
-    scores: int  # K x Q, materialised without flash attention
-    index: int  # where the rows of a transposed V go: one 64-bit number a value, without flash attention
-    moe: bool
-    recurrent: int  # a recurrent layer's activations and states
-    inputs: int  # Gemma: every layer's own input, kept from the first to the last
-    looked_up: int  # and what of it is looked up on the host
-    carried: int  # the states of all sequences, once more where few tokens are spread over many
-    without_experts: int  # `ff` of a GPU whose experts are on the CPU: what they give back
-    experts: int  # and what they need there
-
-    @property
-    def mask(self) -> int:
-        return self.mask_full + self.mask_window
-
-    @property
-    def widest(self) -> int:
-        """The step of a layer that needs most: MLP or experts, attention, a recurrent layer."""
-        return max(self.ff, 2 * self.query, self.recurrent)
-
-    def between(self) -> int:
-        """What lies between hidden states and scores without flash attention; read off five shapes."""
-        if self.mask_window:
-            return 4 * self.hidden + 2 * self.query
-        return max(4 * self.hidden + self.query, 2 * self.hidden + 3 * self.query)
+    units: tuple[int, ...]  # of each layer, and the output's last
+    gpus: int
+    full: bool  # every unit is on a GPU
+    home: Home | None = None
+    measured: bool = False  # as --fit measures: nothing is pinned to its layer (ggml_backend_sched_reserve_size)
 
 
-def graph(width: Width, settings: Settings, cells: int, window_cells: int) -> Graph:
-    micro_batch = min(settings.n_ubatch, settings.n_ctx)
-    hidden = width.embd * micro_batch * F32
-    parts = 3 if width.gated else 1
-    ff = dense = parts * width.ff * micro_batch * F32
-    down = experts = 0
-    before = width.before * width.experts_used * micro_batch * F32
-    if width.experts_used:
-        # gate, up and their product; what comes down fits into the hole that two of them leave, or is put behind them
-        one, down = (
-            width.expert_ff * width.experts_used * micro_batch * F32,
-            width.embd * width.experts_used * micro_batch * F32,
-        )
-        experts = parts * one + (down if down > (parts - 1) * one else 0)
-        ff = max(ff, experts + before)
-    query = width.query * micro_batch * F32
-    if width.latent_query:
-        dense = max(dense, 2 * query + width.latent_query * micro_batch * F32)
-        ff = max(ff, dense)
-    wide = F16 if settings.flash_attn else F32
-    caches = (cells > 0) + (window_cells > 0)
-    return Graph(
-        hidden,
-        ff,
-        query,
-        width.vocab * min(micro_batch, settings.n_outputs_max) * F32,
-        micro_batch * wide * cells,
-        micro_batch * wide * window_cells,
-        0 if settings.flash_attn else max(cells, window_cells) * micro_batch * width.heads * F32,
-        0 if settings.flash_attn else micro_batch * width.value * 8 * caches,
-        width.experts_used > 0,
-        (width.recurrent * micro_batch + width.carried * settings.n_seq_max) * F32,
-        (width.per_layer + width.side_states + (width.embd if width.per_layer else 0)) * micro_batch * F32,
-        width.per_layer * micro_batch * F32,
-        width.carried * settings.n_seq_max * F32,
-        max(dense + before, down),
-        experts,
-    )
+class Reserved(Struct, frozen=True):
+    buffers: tuple[Buffer, ...]  # of the GPUs, and of the host
+    flash: bool
 
 
 def pipelined(settings: Settings, *, full: bool, gpus: int) -> bool:
@@ -103,66 +54,70 @@ def pipelined(settings: Settings, *, full: bool, gpus: int) -> bool:
     return full and gpus > 1 and settings.split_mode == "layer" and settings.kv_offload and not settings.overrides
 
 
-def gpu_buffer(
-    graph: Graph, settings: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1,
-    experts: bool = True,
-) -> Buffer:  # fmt: skip
-    """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers;
-    `experts`: it has some."""
-    row = compute_row(settings.build)
-    if not experts:
-        graph = replace(graph, ff=graph.without_experts)
-    mask = graph.mask if mask < 0 else mask
-    if pipelined(settings, full=full, gpus=gpus):
-        return _pipeline(graph, row, mask, first=first, last=last)
-    partial = 3 if graph.moe else 2
-    n = mask + graph.inputs + graph.widest
-    n += row.hidden * graph.hidden + row.query * graph.query if full else partial * graph.hidden
-    if output:
-        copies = row.logits if full else min(row.logits, partial)
-        n = max(n, mask * row.logits_mask + copies * graph.hidden + graph.logits)
-    if row.mask_cast and not graph.scores:
-        n = max(n, 3 * mask + 5 * graph.hidden)
-    if graph.scores:
-        n = max(n, mask + graph.scores + graph.index + graph.between())
-    parts = {"mask": mask, "activations": n - mask}
-    slack = max(n // 50, 1 << 20) + graph.carried
-    if full:
-        return Buffer(n, n - max(2 * graph.query, 1 << 20), n + slack, parts, "mask, hidden states, the widest tensors")
-    return Buffer(
-        n, min(graph.hidden, n), n + slack + 2 * graph.hidden, parts, "mask, hidden states, the widest tensors"
+def machine_of(settings: Settings, backend: Backend, layout: Layout) -> Machine:
+    copies = MAX_COPIES if pipelined(settings, full=layout.full, gpus=layout.gpus) else 1
+    return Machine(
+        layout.gpus, op_offload=settings.op_offload and backend.offloads, copies=copies,
+        gpu_alignment=backend.alignment, gpu_chunk=backend.largest or LARGE, broadcast=backend.broadcasts,
+        fuses_experts=backend.fuses_experts and settings.build >= FUSED_EXPERTS_SINCE,
+        all_inputs=graph_facts(settings.build).all_inputs,
+    )  # fmt: skip
+
+
+def reserved(
+    outline: Outline, settings: Settings, layout: Layout, caches: Sequence[LayerCache], backend: Backend
+) -> Reserved:
+    cells = {cache.kind: cache.cells for cache in caches}
+    full_cells = max(cells.get("full", 0), cells.get("mla", 0))
+    batch = batch_of(
+        settings,
+        full_cells,
+        cells.get("sliding_window", 0),
+        flash_copy=backend.flash_copy and settings.build >= FLASH_COPY_SINCE,
     )
+    machine, cpu = machine_of(settings, backend, layout), layout.gpus
+    homes = [unit if settings.kv_offload else cpu for unit in layout.units]
+    chosen = seats(outline, layout.units, homes, layout.home)
+    root = tuple(_root_home(piece.name, layout) for piece in outline.root)
+    pinned = layout.full and not layout.measured
+    probes = not settings.kv_offload and batch.flash and settings.flash_auto
+    if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):
+        batch = replace(batch, flash=False)
+    nbytes = sizes(outline, chosen, root, layout.units[-1], batch, machine, pinned)
+    if pinned and machine.copies > 1:  # what --fit counts with: the larger one decides whether a GPU keeps its layers
+        counted = sizes(outline, chosen, root, layout.units[-1], batch, machine, False)
+        nbytes = tuple(map(max, nbytes, counted))
+    mask = batch.tokens * (2 if batch.flash else 4) * (full_cells + cells.get("sliding_window", 0))
+    exact = outline.family in VERIFIED
+    hidden = 4 * outline.embd * batch.tokens
+    buffers = [_buffer(size, mask, hidden, exact=exact) for size in nbytes[:-1]]
+    return Reserved((*buffers, _buffer(nbytes[-1], mask, hidden, exact=exact)), batch.flash)
 
 
-def _pipeline(graph: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> Buffer:
-    """Two GPUs measured; a GPU in the middle is taken like the first."""
-    n = graph.widest + graph.inputs + COPIES * mask + row.pipeline_first * graph.hidden + graph.query
-    if last and not first:
-        wide = max(graph.logits + 8 * graph.hidden, graph.widest + 10 * graph.hidden)
-        n = wide + graph.inputs + COPIES * mask + graph.query
-    n += graph.scores + COPIES * graph.index
-    parts = {"mask, 4 copies": COPIES * mask, "activations": n - COPIES * mask}
-    # the low end: a last GPU with one layer works on the few tokens whose logits are wanted
-    low = COPIES * mask + 10 * graph.hidden if last else n - n // 8
-    return Buffer(n, min(low, n), n + n // 20 + (1 << 20), parts, "pipeline parallelism: inputs in 4 copies")
+def larger(one: Reserved, other: Reserved) -> Reserved:
+    """Where it is not known which backend runs: the larger of both buffers."""
+    return Reserved(tuple(max(a, b, key=_size) for a, b in zip(one.buffers, other.buffers, strict=True)), one.flash)
 
 
-def host_buffer(graph: Graph, settings: Settings, *, full: bool, gpus: int, experts: bool = False) -> Buffer:
-    """`experts`: of layers that are on a GPU."""
-    row, mask = compute_row(settings.build), graph.mask
-    if pipelined(settings, full=full, gpus=gpus):
-        n = COPIES * (mask + graph.index) + row.pipeline_host * graph.hidden + graph.looked_up
-    elif full:
-        cast = mask if row.mask_cast and not graph.scores else 0
-        n = mask + cast + row.hidden_host * graph.hidden + graph.index + graph.looked_up
-        if experts:
-            n = max(n, mask + 2 * graph.hidden + graph.experts)
-    else:
-        n = mask + row.hidden_cpu * graph.hidden + graph.inputs + graph.widest + graph.scores + graph.index
-        n = max(n, mask * row.logits_mask + (row.logits + 1) * graph.hidden + graph.logits)
-    return Buffer(n, n // 2, n + n // 10 + (1 << 20), {"mask": mask, "activations": n - mask}, "inputs and CPU layers")
+def _size(buffer: Buffer) -> int:
+    return buffer.nbytes
 
 
-def dequantised(settings: Settings, widest_layer: int) -> int:
-    """CUDA's prefill kernels read F16: other cache types get an F16 copy of one layer's keys and values."""
-    return widest_layer if settings.flash_attn and "f16" not in (settings.type_k, settings.type_v) else 0
+def _root_home(name: str, layout: Layout) -> int:
+    moved = layout.home(name) if layout.home is not None else None
+    if moved is not None:
+        return moved
+    head = name.partition(".")[0]
+    if head in INPUTS:
+        return layout.gpus
+    return layout.units[0] if head in FIRST else layout.units[-1]
+
+
+def _buffer(nbytes: int, mask: int, hidden: int, *, exact: bool) -> Buffer:
+    if not nbytes:
+        return Buffer(0, 0, 0, {}, "")
+    mask = min(mask, nbytes)
+    # Not measured: one or two hidden states more or less, which is what architectures differ in.
+    spread = max(nbytes // 100, MIB) if exact else max(nbytes // 20, 2 * hidden, MIB)
+    why = "as ggml reserves it: mask, hidden states, the widest tensors"
+    return Buffer(nbytes, max(nbytes - spread, 0), nbytes + spread, {"mask": mask, "activations": nbytes - mask}, why)

@@ -8,15 +8,15 @@ from itertools import accumulate
 from msgspec import Struct
 
 from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
-from oomph.engines.llamacpp.compute import Buffer, Graph, dequantised, gpu_buffer, graph, host_buffer
+from oomph.engines.llamacpp.compute import Buffer, Layout, larger, reserved
+from oomph.engines.llamacpp.graph.reserve import Outline, outline
 from oomph.engines.llamacpp.settings import Settings
-from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, Width, tensors_of, units_of, width_of
+from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, tensors_of, units_of
 from oomph.errors import CommandError
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir import Attention, Model, Role
+from oomph.facts.llamacpp.backends import CUDA, Backend
+from oomph.ir import Model, Role
 from oomph.units import round_up
-
-NOTHING = Buffer(0, 0, 0, {}, "")
 
 
 class Subject(Struct, frozen=True):
@@ -26,8 +26,8 @@ class Subject(Struct, frozen=True):
     tensors: tuple[Tensor, ...]
     singles: tuple["Share", ...]  # each tensor alone
     shares: tuple["Share", ...]
-    width: Width
     units: int  # layers, those of multi-token prediction, and the output
+    outline: Outline
 
 
 class Use(Struct, frozen=True):
@@ -50,52 +50,42 @@ class Measured(Struct, frozen=True):
     output: int
     placement: "Placement"
     caches: tuple[LayerCache, ...]
+    flash: bool  # flash attention, where -fa auto is resolved
 
 
 @lru_cache(maxsize=32)
 def subject(model: Model) -> Subject:
     tensors = tensors_of(model)
     singles = tuple(map(share_of, tensors))
-    return Subject(model, tensors, singles, merge(singles), width_of(model, tensors), units_of(model))
+    return Subject(model, tensors, singles, merge(singles), units_of(model), outline(model, tensors))
 
 
-def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
-    count = subject.units
+def measure(
+    subject: Subject, settings: Settings, free: Sequence[int], *, backend: Backend = CUDA, fitting: bool = False,
+    perhaps: Backend | None = None,
+) -> Measured:  # fmt: skip
+    """`fitting`: as --fit measures it, without allocating; `perhaps`: the backend may be this one instead."""
+    count, gpus = subject.units, len(free)
     shares = subject.singles if settings.overrides else subject.shares  # a pattern may take any tensor out of its unit
-    placed = place(shares, count, settings, free, cuda=cuda)
+    placed = place(shares, count, settings, free, pads=backend.pads_rows)
     caches = layer_caches(subject.model.layers, settings)
-    cells = {c.kind: c.cells for c in caches}
-    largest_graph = graph(
-        subject.width, settings, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0)
+    rules = _rules(settings, gpus)
+
+    def home(name: str) -> int | None:
+        return next((gpus if device == HOST else device for rule, device in rules if rule.search(name)), None)
+
+    units = tuple(gpus if unit == HOST else unit for unit in placed.units)
+    layers = len(subject.model.layers)
+    layout = Layout(
+        (*units[:layers], units[-1]), gpus, placed.offloaded == count and gpus > 0, home if rules else None, fitting
     )
-    busy = [d for d in range(len(free)) if d in placed.units]
-    full = placed.offloaded == count
-    copy = dequantised(settings, _widest(subject.model, settings)) if cuda else 0
-    uses = []
-    for device in range(len(free)):
-        buffer = NOTHING
-        if device in busy:
-            buffer = gpu_buffer(
-                largest_graph, settings, full=full, output=placed.units[-1] == device, first=device == busy[0],
-                last=device == busy[-1], gpus=len(busy), mask=_mask(largest_graph, device, placed, caches),
-                experts=bool(placed.weights.get(device, {}).get("experts")),
-            )  # fmt: skip
-            if copy:
-                buffer = Buffer(
-                    buffer.nbytes + copy, buffer.low, buffer.high + copy,
-                    {**buffer.parts, "F16 copy of one layer's KV": copy}, buffer.why,
-                )  # fmt: skip
-        uses.append(_use(device, placed, caches, settings, buffer))
-    has_experts = bool(placed.weights.get(HOST, {}).get("experts"))
-    buffer = host_buffer(largest_graph, settings, full=full and bool(busy), gpus=len(busy), experts=has_experts)
-    host = _use(HOST, placed, caches, settings, buffer)
-    return Measured(tuple(uses), host, output_bytes(subject.model.vocab_size, settings), placed, tuple(caches))
-
-
-def _mask(graph: Graph, device: int, placed: "Placement", caches: Sequence[LayerCache]) -> int:
-    """A GPU without full-attention layers has no use for their mask."""
-    kinds = {c.kind for c in caches if placed.units[c.layer] == device}
-    return graph.mask_full * bool(kinds & {"full", "mla"}) + graph.mask_window * ("sliding_window" in kinds)
+    compute = reserved(subject.outline, settings, layout, caches, backend)
+    if perhaps is not None:
+        compute = larger(compute, reserved(subject.outline, settings, layout, caches, perhaps))
+    uses = [_use(device, placed, caches, settings, compute.buffers[device]) for device in range(gpus)]
+    host = _use(HOST, placed, caches, settings, compute.buffers[gpus])
+    output = output_bytes(subject.model.vocab_size, subject.model.hidden_size, settings)
+    return Measured(tuple(uses), host, output, placed, tuple(caches), compute.flash)
 
 
 def _use(device: int, placed: "Placement", caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:
@@ -111,19 +101,6 @@ def _use(device: int, placed: "Placement", caches: Sequence[LayerCache], setting
         else:
             kv += cache.nbytes
     return Use(placed.total(device), placed.weights.get(device, {}), kv, state, buffer, parts)
-
-
-def _widest(model: Model, settings: Settings) -> int:
-    """F16 keys and values of the layer that has most of them."""
-    most = 0
-    for layer in model.layers:
-        for mixer in layer.mixers:
-            if isinstance(mixer, Attention) and mixer.shares_cache_of is None and not mixer.window:
-                width = (
-                    mixer.head_dim if mixer.kind == "mla" else mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
-                )
-                most = max(most, width * settings.n_ctx_seq * settings.n_stream * 2)
-    return most
 
 
 # Which device holds what: llama_model::load_tensors (b11739).
@@ -196,16 +173,16 @@ def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
 
 
 def place(
-    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], *, cuda: bool = True
+    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], *, pads: bool = True
 ) -> Placement:
-    """`cuda`: pad tensors as CUDA and ROCm buffers do."""
+    """`pads`: tensors are padded as in CUDA's and ROCm's buffers."""
     devices = unit_devices(count, settings, free)
-    rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in settings.overrides]
+    rules = _rules(settings, len(free))
     weights: dict[int, dict[str, int]] = {}
 
     def add(share: Share, device: int) -> None:
         roles = weights.setdefault(device, {})
-        roles[share.role] = roles.get(share.role, 0) + (share.padded if cuda and device != HOST else share.nbytes)
+        roles[share.role] = roles.get(share.role, 0) + (share.padded if pads and device != HOST else share.nbytes)
 
     for share in shares:
         if share.mtp and not settings.load_mtp:
@@ -220,6 +197,10 @@ def place(
             continue  # the embedding itself is there
         add(share, home if target is None else target)
     return Placement(devices, weights, sum(d != HOST for d in devices))
+
+
+def _rules(settings: Settings, gpus: int) -> list[tuple[re.Pattern[str], int]]:
+    return [(re.compile(pattern), _buffer(target, gpus)) for pattern, target in settings.overrides]
 
 
 def padded(tensor: Tensor) -> int:

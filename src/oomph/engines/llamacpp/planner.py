@@ -11,7 +11,8 @@ from oomph.engines.llamacpp.fit import Fitted, fit
 from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build
+from oomph.facts.llamacpp.backends import VULKAN, backend_of
+from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build, unknown_release
 from oomph.facts.llamacpp.flag_effects import EFFECTS
 from oomph.facts.llamacpp.overhead import scores_copy, unaccounted
 from oomph.ir import (
@@ -45,6 +46,9 @@ class Extra(Struct, frozen=True):
     kv: int
     compute: int
     compute_high: int
+    host_weights: int = 0
+    host_compute: int = 0
+    output: int = 0
 
 
 def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra]) -> Plan:
@@ -54,17 +58,21 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     settings = resolve(
         flags, model.max_position, parse_build(deployment.engine.version),
         program=flags.get("program", "server"), flash=bool(model.param("flash_attention", 1)),
+        pooling=model.param("pooling_type", ""),  # type: ignore[arg-type]
     )  # fmt: skip
     if settings.split_mode == "tensor":
         raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
-    notes = [*deployment.notes, *_flag_notes(flags, settings.build), *model.warnings]
+    newer = unknown_release(deployment.engine.version)
+    notes = [*deployment.notes, *([newer] if newer else []), *_flag_notes(flags, settings.build), *model.warnings]
     if no := refusal(model.layers, settings):
         return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
     contexts = [unaccounted(g.sm, g.vendor) for g in gpus]
     free = [max(g.total_bytes - g.used_bytes - c[1], 0) for g, c in zip(gpus, contexts, strict=True)]
     beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
-    fitted = fit(planned, settings, free, extra=beside)
-    measured = measure(planned, fitted.settings, free)
+    backend = backend_of(gpus[0].vendor if gpus else "", str(flags.get("device") or ""))
+    fitted = fit(planned, settings, free, extra=beside, backend=backend)
+    unnamed = any(gpu.is_capability_assumed for gpu in gpus) and not flags.get("device")
+    measured = measure(planned, fitted.settings, free, backend=backend, perhaps=VULKAN if unnamed else None)
     limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, settings.build))
     ranks = tuple(
         _rank(i, gpu, measured.devices[i], contexts[i], [e for e in extras if e.device == i], limits)
@@ -236,14 +244,16 @@ def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequ
     return {
         "max_model_len": settings.n_ctx_seq, "n_ctx": settings.n_ctx, "n_ctx_seq": settings.n_ctx_seq,
         "n_seq_max": settings.n_seq_max, "kv_unified": settings.kv_unified, "n_batch": settings.n_batch,
-        "n_ubatch": settings.n_ubatch, "flash_attn": settings.flash_attn,
+        "n_ubatch": settings.n_ubatch, "flash_attn": measured.flash,
         "type_k": settings.type_k, "type_v": settings.type_v, "swa_full": settings.swa_full,
         "offloaded": measured.placement.offloaded, "layers": subject.units,
         "layers_per_gpu": [measured.placement.units.count(i) for i in range(len(measured.devices))],
         "overrides": [f"{p}={t}" for p, t in settings.overrides],
         "host": {
-            "weights": host.weights, "kv_cache": host.kv, "state": host.state, "compute": host.compute.nbytes,
-            "output": measured.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
+            "weights": host.weights + sum(e.host_weights for e in extras), "kv_cache": host.kv, "state": host.state,
+            "compute": host.compute.nbytes + sum(e.host_compute for e in extras),
+            "output": measured.output + sum(e.output for e in extras), "prompt_cache_limit": CACHE_RAM,
+            "parts": host.parts,
         },
         "fit": {"on": settings.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
         "beside": [e.name for e in extras if e.weights or e.kv or e.compute],

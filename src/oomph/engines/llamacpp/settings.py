@@ -5,9 +5,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.errors import CommandError
-from oomph.facts.llamacpp.builds import FLASH_AUTO_SINCE, NEWEST, compute_row
+from oomph.facts.llamacpp.builds import FLASH_AUTO_SINCE, NEWEST, SNAPSHOTS_SINCE, graph_facts
 from oomph.units import round_up
 
+Pooling = Literal["", "none", "mean", "cls", "last", "rank"]
 PAD = 256  # GGML_PAD(n_ctx, 256)
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 
@@ -35,8 +36,17 @@ class Settings(Struct, frozen=True):
     fit_target: tuple[int, ...] = (1024,)  # MiB a device keeps free
     fit_ctx: int = 4096
     ctx_asked: bool = False  # -c was given: fit leaves the context alone
+    ctx_zero: bool = False  # -c 0: all that the model was trained for
+    n_ctx_train: int = 0
     mmap: bool = True
     load_mtp: bool = False  # --spec-type draft-mtp: the model's own layers of multi-token prediction
+    flash_auto: bool = True  # -fa auto: it is off where a layer's attention would run on another device
+    op_offload: bool = True  # weights of the CPU are read by the GPU for large batches
+    embeddings: bool = False
+    pooling: Pooling = ""
+    pools: bool = False  # the server takes an output of every token of a batch
+    drafts: int = 0  # tokens that a draft proposes at once
+    snapshots: int = 0  # n_rs_seq: recurrent states that are kept of each sequence so that drafts can be taken back
 
     @property
     def n_stream(self) -> int:
@@ -44,9 +54,13 @@ class Settings(Struct, frozen=True):
 
 
 def resolve(
-    flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server", flash: bool = True
-) -> Settings:
-    """`trained`: the model's own context length, which -c 0 stands for; `flash`: it works with flash attention."""
+    flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server", flash: bool = True,
+    pooling: Pooling = "",
+) -> Settings:  # fmt: skip
+    """`trained`: the model's own context length, which -c 0 stands for; `flash`: it works with flash attention;
+    `pooling`: as the file says."""
+    embeddings = bool(flags.get("embeddings") or flags.get("reranking"))
+    asked_pooling: Pooling = "rank" if flags.get("reranking") else flags.get("pooling", "")
     context = flags.get("ctx_size")
     parallel = flags.get("parallel", -1 if program == "server" else 1)
     auto = parallel < 1
@@ -65,6 +79,11 @@ def resolve(
         n_batch=flags.get("batch_size", 2048),
         n_ubatch=flags.get("ubatch_size", 512),
         n_outputs_max=0,
+        embeddings=embeddings,
+        pooling=asked_pooling or pooling or "none",
+        pools=embeddings or asked_pooling not in ("", "none"),
+        drafts=drafted_tokens(flags),
+        snapshots=drafted_tokens(flags) if build >= SNAPSHOTS_SINCE and _takes_back(flags) else 0,
         flash_attn=flash and flags.get("flash_attn", "auto" if build >= FLASH_AUTO_SINCE else "off") != "off",
         type_k=flags.get("cache_type_k", "f16"),
         type_v=flags.get("cache_type_v", "f16"),
@@ -79,8 +98,12 @@ def resolve(
         fit_target=tuple(flags.get("fit_target", (1024,))),
         fit_ctx=flags.get("fit_ctx", 4096),
         ctx_asked=context is not None,
+        ctx_zero=context == 0,
+        n_ctx_train=trained or 4096,
         mmap=flags.get("mmap", True),
         load_mtp="mtp" in str(flags.get("spec_type", "")),
+        flash_auto=flags.get("flash_attn", "auto") == "auto",
+        op_offload=flags.get("op_offload", True),
     )
     for name, kind in (("--cache-type-k", settings.type_k), ("--cache-type-v", settings.type_v)):
         if kind not in CACHE_TYPES:
@@ -88,20 +111,37 @@ def resolve(
     return with_context(settings, context or trained or 4096, program)
 
 
+DRAFTED = 3  # common.h, common_params_speculative_draft::n_max
+
+
+def drafted_tokens(flags: dict[str, Any]) -> int:
+    """common_speculative_n_max."""
+    drafts = flags.get("model_draft") or flags.get("hf_repo_draft") or "draft" in str(flags.get("spec_type", ""))
+    return max(int(flags.get("draft_max", DRAFTED)), 0) if drafts else 0
+
+
+def _takes_back(flags: dict[str, Any]) -> bool:
+    """common_params_speculative::need_n_rs_seq."""
+    return any(kind in str(flags.get("spec_type", "")) for kind in ("mtp", "eagle3", "dflash", "dspark"))
+
+
 def with_context(settings: Settings, n_ctx: int, program: str = "server") -> Settings:
     """llama_context's constructor: pads per stream, so that -c 1000 -np 3 becomes 3 x 512."""
     from msgspec.structs import replace
 
     batch = min(n_ctx, settings.n_batch)
+    if settings.embeddings:  # "embeddings enabled with n_batch > n_ubatch": a prompt is one micro-batch
+        batch = min(batch, settings.n_ubatch)
     padded = round_up(n_ctx, PAD)
     per_seq = padded if settings.kv_unified else round_up(padded // settings.n_seq_max, PAD)
     ubatch = min(batch, settings.n_ubatch) or batch
-    outputs = settings.n_seq_max if program == "server" and compute_row(settings.build).slot_logits else batch
+    by_slot = program == "server" and graph_facts(settings.build).slot_logits and not settings.pools
+    outputs = min(batch, settings.n_seq_max * (1 + settings.drafts)) if by_slot else batch
     return replace(
         settings,
         n_ctx=padded if settings.kv_unified else per_seq * settings.n_seq_max,
         n_ctx_seq=per_seq,
         n_batch=batch,
         n_ubatch=ubatch,
-        n_outputs_max=settings.n_outputs_max or outputs,
+        n_outputs_max=outputs,
     )

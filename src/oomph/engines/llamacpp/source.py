@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.cache import layer_caches
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
-from oomph.engines.llamacpp.settings import resolve
+from oomph.engines.llamacpp.settings import resolve, with_context
 from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
+from oomph.facts.llamacpp.backends import backend_of
+from oomph.facts.llamacpp.builds import parse_build
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.ir import Deployment, Model, Plan
 from oomph.ir.deployment import Place
@@ -46,7 +47,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     if model is None:
         loaded, between = _dynamic(loaded, deployment)
         projectors += between
-    extras = [*projectors, *_draft(flags, loaded), *_mtp(flags, loaded, len(deployment.gpus))]
+    extras = [*projectors, *_draft(flags, loaded, deployment), *_mtp(flags, loaded, deployment)]
     return plan_llamacpp(loaded, deployment, extras)
 
 
@@ -193,14 +194,21 @@ def _projector(flags: dict[str, Any], tower: int) -> tuple[list[Extra], str]:
     return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)], note
 
 
-def _mtp(flags: dict[str, Any], model: Model, gpus: int) -> list[Extra]:
+def _mtp(flags: dict[str, Any], model: Model, deployment: Deployment) -> list[Extra]:
     """--spec-type draft-mtp: a second context over the model's last layers, with a cache and a graph of its own."""
-    settings = resolve(_drafting(flags, model), model.max_position)
-    if not settings.load_mtp or not model.drafts or not gpus:
+    build = parse_build(deployment.engine.version)
+    settings = replace(resolve(_drafting(flags, model), model.max_position, build), drafts=0, snapshots=0)
+    if not settings.load_mtp or not model.drafts or not deployment.gpus:
         return []
-    kv = sum(cache.nbytes for cache in layer_caches(model.drafts, settings))
-    compute = measure(subject(model), replace(settings, split_mode="none", main_gpu=0), [1]).devices[0].compute
-    return [Extra("MTP context", gpus - 1, 0, kv, compute.nbytes, 2 * compute.nbytes)]
+    own = tuple(replace(layer, index=index) for index, layer in enumerate(model.drafts))
+    alone = subject(replace(model, layers=own, drafts=()))
+    backend = backend_of(deployment.gpus[0].vendor, str(flags.get("device") or ""))
+    use = measure(alone, with_context(replace(settings, n_gpu_layers=-1), settings.n_ctx), [1], backend=backend)
+    device, host = use.devices[0], use.host.compute.nbytes
+    return [
+        Extra("MTP context", len(deployment.gpus) - 1, 0, device.kv, device.compute.nbytes, device.compute.high,
+              host_compute=host, output=use.output)
+    ]  # fmt: skip
 
 
 def _drafting(flags: dict[str, Any], main: Model) -> dict[str, Any]:
@@ -216,7 +224,7 @@ def _drafting(flags: dict[str, Any], main: Model) -> dict[str, Any]:
     }
 
 
-def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
+def _draft(flags: dict[str, Any], main: Model, deployment: Deployment) -> list[Extra]:
     name = flags.get("model_draft") or flags.get("hf_repo_draft")
     if not name:
         return []
@@ -225,6 +233,12 @@ def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
         drafter = subject(model)
     except OomphError as bad:
         raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
-    settings = replace(resolve(_drafting(flags, main), model.max_position), split_mode="none", main_gpu=0)
-    use = measure(drafter, settings, [1]).devices[0]
-    return [Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high)]
+    build = parse_build(deployment.engine.version)
+    settings = replace(resolve(_drafting(flags, main), model.max_position, build), main_gpu=0, drafts=0)
+    backend = backend_of(deployment.gpus[0].vendor if deployment.gpus else "", str(flags.get("device") or ""))
+    measured = measure(drafter, with_context(settings, settings.n_ctx), [1], backend=backend)
+    use, host = measured.devices[0], measured.host
+    return [
+        Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high,
+              host_weights=host.weights, host_compute=host.compute.nbytes, output=measured.output)
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """What changes with a llama.cpp build (b9642, b11739, ...): one row per change, and where flags are gone."""
 
 import re
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -9,36 +10,36 @@ from oomph.errors import CommandError
 NEWEST = 11739
 
 
-class Compute(Struct, frozen=True):
-    """How the compute buffer is laid out, in copies of the hidden state; read off the graph allocator of each build."""
+class GraphFacts(Struct, frozen=True):
+    """How llama.cpp builds a micro-batch's graph, where that decides memory."""
 
     since: int
-    hidden: int  # beside the widest activation, all layers on one GPU
-    query: int  # copies of the query beside them
-    hidden_host: int  # on the host beside a GPU that has all layers
-    hidden_cpu: int  # where everything is on the CPU
-    logits: int  # beside the logits, on a GPU
-    logits_mask: bool  # the mask is still held while the logits are made
-    pipeline_first: int  # the first of several GPUs
-    pipeline_host: int
+    # llama-graph.cpp, build_inp_embd: what it looks up and what it only reserves
+    embedding: Literal["select", "mixed", "mixed, rows first"] = "select"
     slot_logits: bool = True  # n_outputs_max: llama-server reserves logits for its slots, not for a micro-batch
     mask_cast: bool = False  # flash attention's mask is made in F32 and cast to F16 in the graph: both are there
+    all_inputs: bool = False  # ggml-backend.cpp, pass 6: with pipeline parallelism every input is there four times
 
 
-# Llama-3.1-8B and Gemma-3-12B shapes, micro-batch 512. b9642 to b11227: 266.5 MiB on the CPU with all logits, at 4k and
-# 32k alike; b11391: 112 and 140 MiB on one GPU; b11548 and b11739: 120 and 148 MiB. b8468 and b9014 grow by 4 bytes a
-# cell and token on the CPU, b9554 by 2; a GPU's 808.02 MiB and the host's 528.02 MiB at 262,144 cells (llama.cpp PR
-# 22546) and 497.00 MiB with all logits (issue 22040) are what the first row says.
-COMPUTE = (
-    Compute(0, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=False,
-            pipeline_first=6, pipeline_host=5, slot_logits=False, mask_cast=True),  # b9445 has no n_outputs_max
-    Compute(9554, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=1, logits_mask=False,
-            pipeline_first=6, pipeline_host=5),
-    Compute(11391, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=True,
-            pipeline_first=6, pipeline_host=5),
-    Compute(11548, hidden=4, query=0, hidden_host=4, hidden_cpu=5, logits=4, logits_mask=True,
-            pipeline_first=15, pipeline_host=10),
-)  # fmt: skip
+# The first builds whose published source has it; the one before that was looked at is 20 to 60 builds older.
+GRAPHS = (
+    GraphFacts(0, slot_logits=False, mask_cast=True),
+    GraphFacts(9442, slot_logits=False),
+    GraphFacts(9479),
+    GraphFacts(11269, all_inputs=True),
+    GraphFacts(11401, embedding="mixed", all_inputs=True),
+    GraphFacts(11548, embedding="mixed, rows first", all_inputs=True),
+)
+NEWEST_GRAPH = GRAPHS[-1]
+
+# CUDA: graph_optimize keeps the experts' outputs for a fused sum; flash attention's F16 copy of a quantised cache is in
+# the compute buffer (before: in the pool).
+FUSED_EXPERTS_SINCE = 10752
+FLASH_COPY_SINCE = 9785
+SNAPSHOTS_SINCE = 9246  # n_rs_seq: recurrent states for each token that a draft may be taken back by
+# common/fit.cpp, -c not given: what the trained context is multiplied with
+CONTEXT_PER_STREAM_SINCE = (10588, 11205)
+CONTEXT_PER_SLOT_SINCE = 11003  # until b11200, unified or not
 
 FLASH_AUTO_SINCE = 6325  # -fa is auto, and with it on wherever the GPU can (PR 15434, August 2025); before it was off
 # SYCL: until PR 17566 (28 November 2025; the build is that of the day) a buffer above the 4 GB that Level Zero allows
@@ -47,15 +48,64 @@ SYCL_LARGE_BUFFERS_SINCE = 7190
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
 
 
-def compute_row(build: int) -> Compute:
-    return [row for row in COMPUTE if row.since <= build][-1]
+def contexts_for(build: int, slots: "Slots") -> int:
+    """How many trained contexts --fit begins with where -c is not given."""
+    if CONTEXT_PER_SLOT_SINCE <= build < CONTEXT_PER_STREAM_SINCE[1]:
+        return slots.n_seq_max
+    return slots.n_stream if build >= CONTEXT_PER_STREAM_SINCE[0] else 1
+
+
+class Slots(Protocol):
+    @property
+    def n_seq_max(self) -> int: ...
+    @property
+    def n_stream(self) -> int: ...
+
+
+def graph_facts(build: int) -> GraphFacts:
+    return [row for row in GRAPHS if row.since <= build][-1]
+
+
+# Semantic versions (since August 2026): the build whose source a release is; what the CMakeLists.txt of a build says is
+# the next one.
+RELEASES: Final = {
+    "0.1.0": 10405, "0.1.2": 10499, "0.2.0": 10588, "0.3.0": 10630, "0.4.0": 10816, "0.4.1": 10970, "0.5.0": 11181,
+    "0.6.0": 11434,
+}  # fmt: skip
 
 
 def parse_build(text: str) -> int:
-    """'b11739', '11739' or '' (the newest known)."""
+    """'b11739', '11739', 'v0.5.0', '0.6.0' or '' (the newest known)."""
     if not text:
         return NEWEST
+    if release := re.fullmatch(r"v?(\d{1,4}(?:\.\d{1,4}){1,2})(?:[-+].*)?", text):
+        return _released(text, release[1])
     match = re.fullmatch(r"b?(\d{1,6})(?:[-.].*)?", text)
     if match is None:
-        raise CommandError(f"{text[:40]!r} is not a llama.cpp build such as b{NEWEST}")
+        raise CommandError(f"{text[:40]!r} is not a llama.cpp build such as b{NEWEST} or a release such as v0.6.0")
     return int(match[1])
+
+
+def _released(text: str, numbers: str) -> int:
+    known = {tuple(map(int, name.split("."))): build for name, build in RELEASES.items()}
+    wanted = (*map(int, numbers.split(".")), 0, 0)[:3]
+    if wanted in known:
+        return known[wanted]
+    if wanted > max(known):
+        return NEWEST
+    names = ", ".join(RELEASES)
+    raise CommandError(
+        f"llama.cpp {text[:40]!r} is not a known release: those are {names}, or a build such as b{NEWEST}"
+    )
+
+
+def unknown_release(text: str) -> str:
+    """A sentence for a version that is newer than what is known; empty otherwise."""
+    release = re.fullmatch(r"v?(\d{1,4}(?:\.\d{1,4}){1,2})(?:[-+].*)?", text)
+    newer = release is not None and (*map(int, release[1].split(".")), 0, 0)[:3] > max(
+        tuple(map(int, name.split("."))) for name in RELEASES
+    )
+    build = re.fullmatch(r"b?(\d{1,6})", text)
+    if newer or (build is not None and int(build[1]) > NEWEST):
+        return f"llama.cpp {text[:40]} is newer than what is known here: planned as b{NEWEST}"
+    return ""

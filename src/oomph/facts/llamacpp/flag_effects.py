@@ -3,14 +3,13 @@
 from oomph.facts.flag_effects import Effects
 
 EFFECTS = Effects(
-    {"how outputs are pooled: a few floats per sequence, on the host": "embeddings reranking"},
+    {},
     {
         "cache_ram": "prompts that left their slot are kept in host memory",
         "ctx_checkpoints": "checkpoints of a context are kept in host memory",
         "load_mode": "it decides how the file passes through host memory",
     },
     {
-        "draft_max": "the batch that checks drafts is planned as an ordinary one",
         "mmproj_url": "the projector behind that address is not read",
     },
 )

@@ -47,6 +47,8 @@ ROWS: Final = (
     Flag("swa_full", "true", ("--swa-full",), "LLAMA_ARG_SWA_FULL"),
     Flag("kv_offload", "false", ("-nkvo", "--no-kv-offload"), "LLAMA_ARG_NO_KV_OFFLOAD"),
     Flag("kv_offload", "true", ("-kvo", "--kv-offload")),
+    Flag("op_offload", "false", ("--no-op-offload",), "LLAMA_ARG_NO_OP_OFFLOAD"),
+    Flag("op_offload", "true", ("--op-offload",)),
     Flag("mmap", "false", ("--no-mmap",), "LLAMA_ARG_NO_MMAP"),
     Flag("mmap", "true", ("--mmap",)),
     Flag("mlock", "true", ("--mlock",), "LLAMA_ARG_MLOCK"),
@@ -73,6 +75,7 @@ ROWS: Final = (
     Flag("fit_ctx", "int", ("-fitc", "--fit-ctx"), "LLAMA_ARG_FIT_CTX"),
     Flag("cache_ram", "int", ("-cram", "--cache-ram"), "LLAMA_ARG_CACHE_RAM"),
     Flag("ctx_checkpoints", "int", ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), "LLAMA_ARG_CTX_CHECKPOINTS"),
+    Flag("pooling", "choice", ("--pooling",), "LLAMA_ARG_POOLING", ("none", "mean", "cls", "last", "rank")),
     Flag("embeddings", "true", ("--embedding", "--embeddings"), "LLAMA_ARG_EMBEDDINGS"),
     Flag("reranking", "true", ("--rerank", "--reranking"), "LLAMA_ARG_RERANKING"),
 )  # fmt: skip
@@ -84,7 +87,7 @@ SWITCHES: Final = frozenset(
      "--warmup", "--context-shift", "--no-context-shift", "--log-disable", "--no-log-prefix", "--log-prefix",
      "--no-log-timestamps", "--log-timestamps", "--log-colors", "--no-perf", "--perf", "-e", "--escape", "--no-escape",
      "--ignore-eos", "-cnv", "--conversation", "-no-cnv", "--no-conversation", "-st", "--single-turn", "-i",
-     "--interactive", "--color", "--check-tensors", "--no-host", "--no-op-offload", "--op-offload", "--no-repack",
+     "--interactive", "--color", "--check-tensors", "--no-host", "--no-repack",
      "--repack", "-sp", "--special", "--spm-infill", "--cpu-strict", "--prefill-assistant", "--no-prefill-assistant",
      "--no-ui", "--ui", "-h", "--help", "--version", "--cache-prompt", "--no-cache-prompt", "--no-cache-idle-slots",
      "--direct-io", "--no-direct-io", "-dio", "-ndio", "--simple-io", "-mli", "--multiline-input",
@@ -106,7 +109,7 @@ VALUED: Final = frozenset(
     --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent --mirostat-tau -l --logit-bias --grammar
     --grammar-file -j --json-schema -jf --json-schema-file -a --alias --host --port --path --api-prefix --api-key
     --api-key-file --ssl-key-file --ssl-cert-file --chat-template --chat-template-file --chat-template-kwargs
-    --reasoning --reasoning-format --reasoning-budget --pooling -to --timeout --threads-http --cache-reuse
+    --reasoning --reasoning-format --reasoning-budget -to --timeout --threads-http --cache-reuse
     --slot-save-path --slot-prompt-similarity -sps --lora-init-without-apply --embd-normalize --rpc -hft --hf-token
     --models-dir --models-preset --models-max --media-path --image --audio -r --reverse-prompt -ptc
     --print-token-count --tags --webui-config --webui-config-file --attention --image-min-tokens --image-max-tokens

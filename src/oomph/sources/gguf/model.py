@@ -11,6 +11,7 @@ from oomph.sources.gguf.header import GGUF
 
 MAX_LAYERS = 2_000  # a budget, as build.py has for config.json
 MAX_WIDTH = 1 << 32
+POOLING = {1: "mean", 2: "cls", 3: "last", 4: "rank"}  # llama.h, llama_pooling_type
 
 # First match wins; names are llama.cpp's (llama-arch.cpp), without the layer. "^": how a name begins.
 _ROLES: tuple[tuple[str, Role], ...] = (
@@ -79,6 +80,7 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
             ("expert_used_count", facts.integer("expert_used_count", 0)),
             ("output_head", arch.head),
             ("flash_attention", arch.flash),
+            ("pooling_type", POOLING.get(facts.integer("pooling_type", 0, high=MAX_WIDTH), "")),
         ),
     )
 

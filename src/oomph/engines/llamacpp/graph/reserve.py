@@ -1,0 +1,207 @@
+"""From a model that is placed to the compute buffers that ggml reserves for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.llamacpp.ggml.scheduler import Machine, fused_experts, reserve
+from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
+from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts
+from oomph.engines.llamacpp.graph.decoder import build_graph
+from oomph.engines.llamacpp.settings import Settings
+from oomph.engines.llamacpp.tensors import Tensor
+from oomph.facts.dtypes import BLOCKS
+from oomph.facts.llamacpp.builds import graph_facts
+from oomph.ir import Attention, Mixer, Model
+
+ROPE_FACTORS = ("rope_freqs", "rope_factors_long", "rope_factors_short")
+PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+KEEP = 3  # periods of equal layers that are played; more of them reserve nothing new
+
+# model_type of a Hugging Face configuration -> llama.cpp's own name
+FAMILIES = {
+    "gpt_oss": "gpt-oss", "qwen3_5": "qwen35", "qwen3_5_text": "qwen35", "qwen3_5_moe": "qwen35moe",
+    "qwen3_5_moe_text": "qwen35moe", "qwen3_next": "qwen3next", "gemma3_text": "gemma3", "gemma4_text": "gemma4",
+    "gemma3n_text": "gemma3n", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek3", "llama4_text": "llama4",
+    "granitemoehybrid": "granitehybrid", "falcon_h1": "falcon-h1",
+}  # fmt: skip
+
+
+# What a catalogue's checkpoint calls vectors that a file has under llama.cpp's names.
+VECTORS = {
+    "input_layernorm.weight": "attn_norm.weight", "self_attn.q_norm.weight": "attn_q_norm.weight",
+    "self_attn.k_norm.weight": "attn_k_norm.weight", "self_attn.sinks": "attn_sinks.weight",
+    "pre_feedforward_layernorm.weight": "ffn_norm.weight", "post_feedforward_layernorm.weight": "post_ffw_norm.weight",
+    "self_attn.kv_a_layernorm.weight": "attn_kv_a_norm.weight",
+    "self_attn.q_a_layernorm.weight": "attn_q_a_norm.weight",
+    "linear_attn.norm.weight": "ssm_norm.weight", "norm.weight": "attn_norm.weight",
+}  # fmt: skip
+
+
+class Piece(Struct, frozen=True):
+    """A tensor of a layer, without the layer's number."""
+
+    name: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+class Outline(Struct, frozen=True, cache_hash=True):
+    """What the graphs of a model are built from, in a form that can be compared."""
+
+    family: str
+    embd: int
+    experts_used: int
+    root: tuple[Piece, ...]
+    tied: bool
+    layers: tuple[tuple[int, tuple[Piece, ...], tuple[Mixer, ...]], ...]
+
+
+def outline(model: Model, tensors: Sequence[Tensor]) -> Outline:
+    used = model.param("expert_used_count")
+    layers: dict[int, list[Piece]] = {}
+    root = []
+    gemma = any(tensor.name.endswith("pre_feedforward_layernorm.weight") for tensor in tensors)
+    between = "post_attention_norm.weight" if gemma else "ffn_norm.weight"
+    for tensor in tensors:
+        if tensor.name.startswith("blk."):
+            _, number, name = tensor.name.split(".", 2)
+            name = VECTORS.get(name, between if name == "post_attention_layernorm.weight" else name)
+            layers.setdefault(int(number), []).append(Piece(name, tensor.shape, tensor.nbytes))
+        elif not tensor.copy:
+            root.append(Piece(tensor.name, tensor.shape, tensor.nbytes))
+    same: dict[tuple[Piece, ...], tuple[Piece, ...]] = {}
+    rows = []
+    for layer in model.layers:
+        pieces = tuple(layers.get(layer.index, ()))
+        rows.append((layer.index, same.setdefault(pieces, pieces), layer.mixers))
+    names = {piece.name for piece in root}
+    kind = model.model_type
+    return Outline(
+        FAMILIES.get(kind, kind), model.hidden_size, used if isinstance(used, int) else 0, tuple(root),
+        "output.weight" not in names and model.param("output_head") != "none", tuple(rows),
+    )  # fmt: skip
+
+
+Home = Callable[[str], int | None]  # a tensor's name -> the backend that an override gives it
+
+
+class Seat(Struct, frozen=True):
+    """Where a layer is: its row in the outline, the backends of its unit and its cache, and of tensors apart."""
+
+    row: int
+    device: int
+    cache: int
+    moved: tuple[tuple[int, int], ...] = ()  # (piece, backend)
+
+
+def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: Home | None) -> tuple[Seat, ...]:
+    """`units`, `caches`: the backend of each layer and of its cache."""
+    all_seats = []
+    for row, (index, pieces, _) in enumerate(outline.layers):
+        moved: tuple[tuple[int, int], ...] = ()
+        if home is not None:
+            found = ((at, home(f"blk.{index}.{piece.name}")) for at, piece in enumerate(pieces))
+            moved = tuple((at, backend) for at, backend in found if backend is not None and backend != units[row])
+        all_seats.append(Seat(row, units[row], caches[row], moved))
+    looks = [(outline.layers[s.row][1], outline.layers[s.row][2], s.device, s.cache, s.moved) for s in all_seats]
+    return tuple(all_seats[index] for index in shorten(looks))
+
+
+@lru_cache(maxsize=512)
+def sizes(
+    outline: Outline, chosen: tuple[Seat, ...], root: tuple[int, ...], output: int, batch: Batch, machine: Machine,
+    pinned: bool,
+) -> tuple[int, ...]:  # fmt: skip
+    """Bytes of each backend's compute buffer, the CPU's last. `root`: the backend of each tensor outside the layers;
+    `output`: of the output's matrix; `pinned`: norms stay with their layer."""
+    kept = fused_experts if machine.fuses_experts else None
+    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, kept))
+
+
+@lru_cache(maxsize=64)
+def flash_stays(
+    outline: Outline, chosen: tuple[Seat, ...], root: tuple[int, ...], output: int, batch: Batch, machine: Machine,
+    pinned: bool,
+) -> bool:  # fmt: skip
+    """llama_context::resolve_fused_ops: -fa auto is off where a layer's attention would run on another device."""
+    probe = replace(batch, tokens=batch.sequences, outputs=batch.sequences)
+    build = _graph(outline, chosen, root, output, probe, machine, pinned)
+    reserve(build.graph, machine)
+    return all(node.backend == device for node, device in build.fused)
+
+
+def _graph(
+    outline: Outline, chosen: tuple[Seat, ...], root: tuple[int, ...], output: int, batch: Batch, machine: Machine,
+    pinned: bool,
+) -> Context:  # fmt: skip
+    tops = {p.name: weight(p.shape, p.nbytes, at) for p, at in zip(outline.root, root, strict=True)}
+    if "output.weight" in tops:
+        tops["output"] = tops["output.weight"]
+    elif outline.tied and "token_embd.weight" in tops:
+        table = tops["token_embd.weight"]
+        tops["output"] = weight(table.ne[:2], table.size, output)
+    layers = tuple(_layer(outline, seat, seat.row) for seat in chosen)
+    factors = next((p for p in outline.root if p.name.partition(".")[0] in ROPE_FACTORS), None)
+    rope = {} if factors is None else {
+        at: weight(factors.shape, factors.nbytes, at) for at in {seat.device for seat in chosen}
+    }  # fmt: skip
+    attentions = [m for _, _, mixers in outline.layers for m in mixers if isinstance(m, Attention)]
+    widest = max((a.num_kv_heads * a.head_dim_v for a in attentions), default=0)
+    parts = Parts(
+        outline.family,
+        tops,
+        layers,
+        outline.embd,
+        outline.experts_used,
+        machine.gpus,
+        pinned,
+        window_widest=widest,
+        rope=rope,
+    )
+    return build_graph(parts, batch)
+
+
+def _layer(outline: Outline, seat: Seat, row: int) -> LayerParts:
+    index, pieces, mixers = outline.layers[row]
+    moved = dict(seat.moved)
+    weights: Mapping[str, Node] = {
+        piece.name: weight(piece.shape, piece.nbytes, moved.get(at, seat.device)) for at, piece in enumerate(pieces)
+    }
+    return LayerParts(weights, mixers, seat.device, seat.cache, index)
+
+
+def batch_of(settings: Settings, cells: int, window_cells: int, *, flash_copy: bool = False) -> Batch:
+    tokens = min(settings.n_ctx, settings.n_ubatch)
+    tokens = -(-tokens // settings.n_seq_max) * settings.n_seq_max
+    return Batch(
+        tokens, settings.n_seq_max, min(tokens, settings.n_outputs_max), settings.n_stream, cells, window_cells,
+        settings.flash_attn, _bytes(settings.type_k), _bytes(settings.type_v), not settings.flash_attn,
+        settings.kv_offload,
+        settings.embeddings, settings.pooling, settings.snapshots, graph_facts(settings.build), flash_copy,
+    )  # fmt: skip
+
+
+def _bytes(kind: str) -> float:
+    block, size = BLOCKS[kind.upper()]
+    return size / block
+
+
+def shorten(rows: Sequence[object]) -> list[int]:
+    """The indices that are played: of equal layers in a row, or of a repeated pattern, KEEP periods."""
+    kept = list(range(len(rows)))
+    for period in PERIODS:
+        at = 0
+        while at < len(kept):
+            end = at + period
+            while end < len(kept) and rows[kept[end]] == rows[kept[end - period]]:
+                end += 1
+            extra = (end - at) // period - KEEP
+            if extra > 0:
+                del kept[at + KEEP * period : at + (KEEP + extra) * period]
+                at += KEEP * period
+            else:
+                at += 1
+    return kept
