@@ -191,6 +191,35 @@ def test_replace_names_fields_that_exist() -> None:
     assert wrong == []
 
 
+# One file per family, rule, table or command: a folder may have as many as there are.
+ONE_EACH = ("sources/arch", "facts/", "/rules", "cli/commands", "report/screens")
+MOST_MODULES = 22
+
+
+def test_a_folder_can_be_read_at_a_glance() -> None:
+    """No folder has more than about twenty modules beside its `__init__.py`, and the top level 25 entries."""
+    folders = {path.parent for path in files()}
+    sizes = {str(folder.relative_to(SRC)): len(list(folder.glob("*.py"))) - 1 for folder in folders}
+    assert {name: size for name, size in sizes.items() if size > MOST_MODULES and not _one_each(name)} == {}
+    entries = [path for path in SRC.iterdir() if path.name not in ("__main__.py", "py.typed", "__pycache__")]
+    assert len(entries) <= 25
+
+
+def _one_each(folder: str) -> bool:
+    return any(name in folder for name in ONE_EACH)
+
+
+def test_no_module_is_named_by_a_prefix_that_should_be_a_folder() -> None:
+    """Three modules of a folder that begin with the same word, or a package and a module beside it that does."""
+    wrong = []
+    for folder in sorted({path.parent for path in files()}):
+        if _one_each(str(folder.relative_to(SRC))):
+            continue
+        words = [path.stem.split("_")[0] for path in folder.glob("*.py") if not path.stem.startswith("_")]
+        wrong += [f"{folder.relative_to(SRC)}: {word}_*" for word in set(words) if words.count(word) > 2]
+    assert wrong == []
+
+
 def test_nothing_is_remembered_by_its_id() -> None:
     """A key is a value. An id may be another object's once the first is gone, and it hides what two results share."""
     unhashable = {"commands/manifests/yaml_text.py"}  # which of a document's own lists and dictionaries are the same

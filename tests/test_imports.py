@@ -12,7 +12,8 @@ from source_trees import SRC, tree, walk
 
 # Files of an engine that fill in for one of the packages below, with its types.
 PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.failed", "engines.*.rules",
-         "engines.*.timing", "engines.*.simulation", "engines.*.scheduler", "engines.*.inferred", "engines.*.log")  # fmt: skip
+         "engines.*.timing", "engines.*.simulation", "engines.*.scheduler", "engines.*.inferred",
+         "engines.*.log")  # fmt: skip
 # A module may import from its own line and the lines above it. The longest name that fits counts; * is one folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("units", "errors", "text"),
@@ -23,7 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engines.protocol", "engines.registry"),  # the registry imports engines by name, when they are asked for
     ("commands",),
     ("logs",),
-    ("engines",),
+    ("engines.common",),
+    ("engines", "engines.common.checkpoint"),  # which asks llama.cpp what a GGUF file is by its name
     ("advice", "answers.host"),
     (
         "answers",
@@ -151,6 +153,20 @@ def test_heavy_imports_are_late() -> None:
         body = [node for node in tree(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
         heavy = [m for m in imported(body) if m.split(".")[0] in HEAVY]
         wrong += [f"{path.relative_to(SRC)} imports {module} at its top" for module in heavy]
+    assert not wrong
+
+
+def test_no_engine_stands_on_another() -> None:
+    """What two engines share is in engines/common. Ollama runs llama.cpp, and says so."""
+    runs = {"ollama": "llamacpp"}
+    wrong = [
+        f"{path.relative_to(SRC)} imports {module}"
+        for engine in NAMES
+        for path in (SRC / "engines" / engine).rglob("*.py")
+        for module in imported(walk(path))
+        for other in NAMES
+        if module.startswith(f"oomph.engines.{other}") and other not in (engine, runs.get(engine))
+    ]
     assert not wrong
 
 

@@ -16,7 +16,6 @@ from oomph.engines.common.allocator import ROUND, Allocator
 from oomph.engines.common.expert_kernel import (
     ExpertSetting,
     _packed_refusal,
-    expert_setting,
     routing_method,
     scheme_family,
 )
@@ -34,6 +33,7 @@ from oomph.engines.vllm.command.arguments import _spelled
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.backend_query import _hd256_falls_back
 from oomph.engines.vllm.resolve.build import verify_config
+from oomph.engines.vllm.resolve.expert_setting import expert_setting
 from oomph.errors import CannotPlan, CommandError, UnknownCache, UnknownModel
 from oomph.facts.sglang.flags import options_of as sglang_options
 from oomph.facts.trtllm.facts import at as trtllm_at

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from oomph.answers.plan import load
+from oomph.engines.vllm.scheduler.build import planned_cache
 from oomph.errors import OomphError
 from oomph.simulate.build import prepare
 from oomph.simulate.timing import MILLISECOND
@@ -89,15 +91,14 @@ def draw(release: str, seed: int) -> dict[str, Any]:
         gpu = r.choice(["8x H100", "8x H200"])
         try:
             whole = prepare(words, gpu=gpu, engine=f"vllm=={release}", timed=False)
-            assert whole.built.cache is not None
-            least = whole.built.cache.need_bytes
+            least = planned_cache(whole.deployment, load(whole.deployment.model), whole.plan)[1].need_bytes
             pinned = {"available_kv": round(least * r.choice([1.05, 1.3, 2.0, 4.0]))}
             setup = prepare(words, gpu=gpu, engine=f"vllm=={release}", timed=False, given=pinned)
         except OomphError:
             continue
         config = msgspec.to_builtins(setup.built.config)
-        assert setup.built.resolved is not None
-        config["method"] = setup.built.resolved.speculative_method
+        run, _ = planned_cache(setup.deployment, load(setup.deployment.model), setup.plan)
+        config["method"] = run.settings.speculative_method
         jobs = requests(r, setup.built.config.max_model_len)
         room = setup.built.config
         if room.gate != "chunk":  # one that can never start blocks the real engine for ever

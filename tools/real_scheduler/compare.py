@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from oomph.engines.vllm.scheduler.loop import Loop
+from oomph.engines.vllm.scheduler.pipeline import PipelineLoop
 from oomph.engines.vllm.scheduler.scheduler import Entry
 from oomph.simulate.config import Config, Job, Record
-from oomph.simulate.play import PipelineLoop
 from oomph.simulate.timing import unit
 
 

@@ -2,7 +2,7 @@
 
 config.py     what a scheduler works with: groups of the block pool, its settings, a request, what became of it
 timing.py     how long a step takes; step_costs.py: what its parts cost; accuracy.py: how far that was off
-build.py      a plan -> config and times; a command -> a plan and these
+build.py      a command -> its plan, config and times
 workloads.py  who asks what and when; traces.py: from a file
 play.py       one load played; search.py: the largest load that is held; result.py: what is kept of a run
 api.py        run(), held()

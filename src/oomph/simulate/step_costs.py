@@ -1,29 +1,9 @@
-"""What a plan's steps cost: bytes over bandwidth, FLOPs over peak, and what neither of them says.
-
-Each part has a reason:
-
-- linear layers and the output head read their weights once a step and multiply them with every token;
-- experts read those that the batch touches, and multiply in small grouped products, which reach less of the peak;
-- activations go through memory between kernels: a token's experts each read and write it, however narrow they are;
-- two all-reduces for each layer move every token over the link between the GPUs;
-- a kernel in a CUDA graph takes a few microseconds however small it is, and a layer has a dozen to forty of them;
-- the scheduler, the sampler and the server work for each request in the batch;
-- a request passes through the HTTP server and the tokenizer before the engine sees it.
-"""
-
-from collections.abc import Sequence
+"""How much of a card's peak a step reaches, what it costs besides, and how many kernels a layer has."""
 
 from msgspec import Struct
 
-from oomph.engines.common.offload import host_memory, kept_in_host
-from oomph.engines.vllm.kv.groups import Group as KvGroup
-from oomph.engines.vllm.resolve.steps import Resolved
-from oomph.errors import CannotPlan, OomphError
-from oomph.facts.gpus import GpuRow, find
-from oomph.ir import Attention, Deployment, Experts, Layer, Linear, Model, Plan, State
-from oomph.simulate.config import Group
-from oomph.simulate.links import LARGE, all_reduce
-from oomph.simulate.timing import RECURRENT, SECOND, StepTime
+from oomph.facts.gpus import GpuRow
+from oomph.ir import Attention, Experts, Layer, Linear, State
 
 
 class Shares(Struct, frozen=True):
@@ -33,7 +13,7 @@ class Shares(Struct, frozen=True):
     nothing but the units limits. Of the bandwidth: GDDR is slow enough to be filled, HBM is less so."""
 
     linear: float
-    experts: float  # of wide experts; narrow ones fill their tiles less (HALF_WIDTH)
+    experts: float  # of wide experts; narrow ones fill their tiles less (engines/vllm/scheduler/step_time.py)
     attention: float
     bandwidth: float
 
@@ -45,8 +25,6 @@ BLACKWELL = Shares(0.47, 0.42, 0.45, 0.82)  # as Hopper, whose figures there are
 WORKSTATION = Shares(0.66, 0.46, 0.55, 0.90)  # GDDR, full rate: A6000, L40S, RTX PRO 6000
 GEFORCE = Shares(0.85, 0.58, 0.68, 0.92)
 OTHER = Shares(0.42, 0.36, 0.35, 0.80)  # AMD and Intel, of which no speed is held
-HALF_WIDTH = 128  # columns of an expert on one rank at which its products reach half of their share: one tile of them
-DEQUANTISED = 0.8  # weights alone in few bits are unpacked before they are multiplied
 
 
 def shares_of(card: GpuRow) -> Shares:
@@ -92,145 +70,6 @@ class Factors(Struct, frozen=True):
         )
 
 
-def step_time(
-    deployment: Deployment, model: Model, plan: Plan, resolved: Resolved, groups: tuple[Group, ...],
-    sources: Sequence[Sequence[KvGroup]], factors: Factors,
-) -> StepTime:  # fmt: skip
-    card = _card(deployment)
-    tp, shares = resolved.tensor_parallel_size, factors.shares(card)
-    overhead = factors.overhead_ms - (min(factors.hidden_ms, factors.overhead_ms) if resolved.async_scheduling else 0.0)
-    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * shares.bandwidth
-    read = _weight_bytes(model, plan, tp)
-    far, host = kept_in_host(plan, tp), host_memory(deployment, deployment.gpus[0], card)
-    routed = next(
-        (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
-    )
-    reduces = 2 * len(model.layers)
-    count = deployment.flags.get("api_server_count")
-    servers = count if isinstance(count, int) and count > 0 else 1
-    reduce = all_reduce(card, tp, factors.link, factors.reduce_us)
-    kv = []
-    for group, origin in zip(groups, sources, strict=True):
-        tokens = 1 if group.kind in RECURRENT else group.block_size
-        kv.append(sum(s.pages() for s in origin) / tokens / bandwidth)
-
-    def ticks(seconds: float) -> int:
-        return round(seconds * factors.scale * SECOND)
-
-    return StepTime(
-        base=ticks(overhead / 1e3 + _kernels(model, card, resolved, factors) + reduces * reduce.call),
-        sequence=ticks(factors.sequence_us / 1e6),
-        token=ticks(_activation_bytes(model, tp, resolved) / bandwidth),
-        reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
-        reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
-        large=LARGE // (2 * model.hidden_size),
-        weights=ticks((read["linear"] - far.linear) / bandwidth + far.linear / host.link),
-        linear=ticks(_linear_seconds(model, card) / tp / shares.linear),
-        head=ticks(read["head"] / bandwidth),
-        head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / tp / (card.fp16_flops * shares.linear)),
-        experts=ticks((read["experts"] - far.experts) / bandwidth + far.experts / host.link) if routed else 0,
-        expert_linear=ticks(_expert_seconds(model, card, resolved) / tp / shares.experts),
-        num_experts=routed.count if routed is not None and read["experts"] else 0,
-        top_k=min(routed.top_k, routed.count) if routed is not None and read["experts"] else 0,
-        kv=tuple(map(ticks, kv)),
-        attention=tuple(ticks(x / tp / (card.fp16_flops * shares.attention)) for x in _pair_flops(model, groups)),
-        request=ticks(factors.request_ms / 1e3),
-        prompt_token=ticks(1 / factors.tokenizer_rate),
-        output=ticks(factors.output_us / 1e6 / servers),
-        stream=ticks(factors.stream_us / 1e6 / servers),
-        response=ticks(factors.response_ms / 1e3),
-    )
-
-
-def _card(deployment: Deployment) -> GpuRow:
-    device = deployment.gpus[0]
-    try:
-        return find(device.name)
-    except OomphError:
-        unknown = f"{device.name} is not a known GPU: its speed is not known"
-        raise CannotPlan(unknown, hint="--steps counts steps instead of time") from None
-
-
-def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
-    """What a step reads on the first rank of every pipeline stage, wherever it lies: linear layers, output head, all
-    routed experts."""
-    ranks = [rank for rank in plan.ranks if rank.rank % tp == 0]
-    parts: dict[str, int] = {}
-    for rank in ranks:
-        for name, size in rank.terms["weights"].parts.items():
-            parts[name] = parts.get(name, 0) + size
-    head = parts.get("embed", 0) if model.tied else parts.get("lm_head", 0)
-    idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("embed", 0)
-    experts = parts.get("experts", 0)
-    total = sum(rank.terms["weights"].bytes for rank in ranks) - parts.get("kept in host memory", 0)
-    linear = total - experts - idle - (0 if model.tied else head)
-    return {"linear": max(0, linear), "head": head, "experts": experts}
-
-
-def _linear_seconds(model: Model, card: GpuRow) -> float:
-    """Seconds of one token's products with the linear layers at the peak rate of their dtype."""
-    seconds = 0.0
-    for layer in model.layers:
-        for module in layer.block.modules:
-            if isinstance(module, Linear) and not module.alias:
-                width = sum(p.out_features for p in module.parts if p.created)
-                seconds += 2.0 * module.in_features * width / _rate(module, card)
-    return seconds
-
-
-def _expert_seconds(model: Model, card: GpuRow, resolved: Resolved) -> float:
-    """The same of its experts, as if they were wide: a narrow one takes longer for each of its columns."""
-    seconds = 0.0
-    ranks = 1 if resolved.enable_expert_parallel else resolved.tensor_parallel_size
-    for layer in model.layers:
-        for module in layer.block.modules:
-            if isinstance(module, Experts):
-                flops = (
-                    2.0
-                    * (3 if module.gated else 2)
-                    * module.hidden
-                    * module.intermediate
-                    * min(module.top_k, module.count)
-                )
-                seconds += flops / _rate(module, card) * (1 + HALF_WIDTH * ranks / module.intermediate)
-    return seconds
-
-
-def _rate(module: Linear | Experts, card: GpuRow) -> float:
-    """Weights alone in few bits are multiplied in 16; activations in 8 or 4 bits use the faster units."""
-    scheme, bits = module.scheme, _input_bits(module, card)
-    if bits <= 4 and card.fp4_flops:
-        return float(card.fp4_flops)
-    if bits <= 8 and card.fp8_flops:
-        return float(card.fp8_flops)
-    return card.fp16_flops * (DEQUANTISED if scheme is not None and scheme.bits < 16 else 1.0)
-
-
-def _activation_bytes(model: Model, tp: int, resolved: Resolved) -> float:
-    """Bytes that one token's activations move through memory between kernels, on one rank, two bytes an element.
-
-    Of a layer: two norms with their residuals read and write 4 x hidden each; every linear layer's input and output
-    once; and each of a token's experts reads it, writes and reads gate, up and their product, and writes it back."""
-    elements = 0.0
-    for layer in model.layers:
-        elements += 8 * model.hidden_size
-        for module in layer.block.modules:
-            if isinstance(module, Linear) and not module.alias:
-                width = sum(p.out_features for p in module.parts if p.created)
-                elements += (module.in_features + 2 * width) / (tp if module.shard != "replicated" else 1)
-            elif isinstance(module, Experts):
-                inner = module.intermediate / (1 if resolved.enable_expert_parallel else tp)
-                share = 1 / tp if resolved.enable_expert_parallel else 1
-                elements += share * min(module.top_k, module.count) * (3 * module.hidden + 5 * inner)
-    return 2.0 * elements
-
-
-def _kernels(model: Model, card: GpuRow, resolved: Resolved, factors: Factors) -> float:
-    """Seconds of a step's kernels beyond what they read and multiply."""
-    count = sum(layer_kernels(layer, card) for layer in model.layers)
-    return count * (factors.launch_us if resolved.enforce_eager else factors.kernel_us) / 1e6
-
-
 def layer_kernels(layer: Layer, card: GpuRow) -> int:
     """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
     attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
@@ -246,19 +85,19 @@ def layer_kernels(layer: Layer, card: GpuRow) -> int:
         if isinstance(module, Linear) and not module.alias:
             count += _product_kernels(module, card)
         elif isinstance(module, Experts):
-            count += 11 + (2 if _input_bits(module, card) < 16 else 0)
+            count += 11 + (2 if input_bits(module, card) < 16 else 0)
     return count + 1  # the activation function of the MLP
 
 
 def _product_kernels(module: Linear, card: GpuRow) -> int:
     """A product, and the quantisation of its input and its scales; with a scale for each block the product prepares
     descriptors and lays the scales out anew, which takes as long as two kernels more."""
-    if _input_bits(module, card) == 16:
+    if input_bits(module, card) == 16:
         return 1
     return 5 if module.scheme is not None and module.scheme.strategy == "block" else 3
 
 
-def _input_bits(module: Linear | Experts, card: GpuRow) -> int:
+def input_bits(module: Linear | Experts, card: GpuRow) -> int:
     """Of the activations that it multiplies: as its scheme says, or else as wide as its weights. A card without units
     for such numbers multiplies in 16 bits and quantises nothing (Marlin)."""
     scheme = module.scheme
@@ -267,23 +106,3 @@ def _input_bits(module: Linear | Experts, card: GpuRow) -> int:
     bits = scheme.input_bits if scheme.input_bits < 16 else scheme.bits
     units = card.fp4_flops if bits <= 4 else card.fp8_flops
     return bits if scheme.kind == "int" or units else 16
-
-
-def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
-    """FLOPs of one query on one cached token over all layers, added to the first group of their kind."""
-    kinds = {"sliding_window": "window", "chunked_local": "chunk"}
-    flops = [0.0] * len(groups)
-    for layer in model.layers:
-        for mixer in layer.mixers:
-            if not isinstance(mixer, Attention) or mixer.kind in ("cross", "encoder_only"):
-                continue
-            width = mixer.head_dim + mixer.head_dim_v
-            if mixer.kind == "mla":
-                width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
-            wanted = kinds.get(mixer.kind, "full")
-            span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
-            same = [i for i, group in enumerate(groups) if group.kind == wanted and group.span == span]
-            at = same or [i for i, group in enumerate(groups) if group.kind not in RECURRENT]
-            if at:
-                flops[at[0]] += 2.0 * mixer.num_heads * width
-    return flops

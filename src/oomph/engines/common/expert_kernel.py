@@ -5,23 +5,16 @@ is put together from the model, the card and the flags.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 from msgspec import Struct
 
 from oomph.engines.common.shard import Layout
-from oomph.engines.vllm.resolve.plain_flags import PlainFlags
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import (
-    DEEPGEMM,
     FI_CUTLASS,
-    MARLIN,
-    MXFP4_CUTLASS,
-    MXFP4_TRTLLM,
     ExpertKernels,
     Query,
 )
-from oomph.facts.vllm.facts import Facts
 from oomph.ir import Experts, Model, Routing, Scheme
 from oomph.units import round_up
 
@@ -70,34 +63,6 @@ def scheme_family(scheme: Scheme | None) -> str:
             return f"fp8_{scheme.strategy}"
         return "fp8_static" if scheme.activation == "static" else "fp8_tensor"
     return ""
-
-
-def expert_setting(
-    facts: Facts, sm: int, flags: PlainFlags, environment: Mapping[str, str], online: str = ""
-) -> ExpertSetting:
-    """`online`: the method of an unquantised checkpoint that is quantised while it is loaded."""
-    excluded: set[str] = set()
-    if "0" in (environment.get("VLLM_USE_DEEP_GEMM"), environment.get("VLLM_MOE_USE_DEEP_GEMM")):
-        excluded.add(DEEPGEMM)
-    bf16 = environment.get("VLLM_USE_FLASHINFER_MOE_MXFP4_BF16")
-    if bf16 == "0":
-        excluded |= {MXFP4_TRTLLM, MXFP4_CUTLASS}
-    forced = ""
-    if bf16 == "1" and sm == 90:
-        forced = MXFP4_CUTLASS
-    elif environment.get("VLLM_MXFP4_USE_MARLIN") == "1":
-        forced = MARLIN
-    return ExpertSetting(
-        facts.expert_kernels,
-        sm,
-        flags.moe_backend.replace("-", "_"),
-        flags.lora is not None,
-        flags.balancing is not None,
-        frozenset(excluded),
-        facts.expert_kernels.online_block if online == "fp8_per_block" else 1,
-        forced,
-        bool(online) and facts.expert_kernels.online_pairs,
-    )
 
 
 def expert_kernel(experts: Experts, scheme: Scheme | None, layout: Layout, setting: ExpertSetting) -> str:

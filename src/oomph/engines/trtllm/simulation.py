@@ -1,7 +1,5 @@
 """A plan of TensorRT-LLM -> what its schedulers work with, and how long its steps take."""
 
-from functools import partial
-
 from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
@@ -44,7 +42,7 @@ def build(deployment: Deployment, model: Model, plan: Plan, *, accepted: float =
         time=time,
         error=taken_over(routed, layout_of(deployment.gpus[0].name, int(plan.resolved["tp_size"]))),
         notes=(*deployment.notes, *_notes(capacity, accepted)),
-        loop=partial(CapacityLoop, capacity),
+        loop=lambda config, time, workload, observer, _: CapacityLoop(capacity, config, time, workload, observer),
         too_long=_too_long(capacity),
         max_concurrency=plan.kv.max_concurrency if plan.kv is not None else 0.0,
     )

@@ -52,7 +52,7 @@ class Vllm(EngineProtocol):
     inferred = part("engines.common.inferred", "inferred")
     failed_deployment = part("engines.vllm.failed", "failed_deployment")
     arm_flags = part("engines.vllm.arm", "arm_flags")
-    simulation = part("simulate.build", "build")
+    simulation = part("engines.vllm.scheduler.build", "build")
     timing = part("engines.vllm.timing", "timing")
     config_file = part("engines.vllm.emit", "config_file")
     container = part("engines.vllm.emit", "container")

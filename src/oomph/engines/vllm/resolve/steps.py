@@ -10,7 +10,6 @@ Besides the Model's own fields these params are read, where a config.json has th
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.common.expert_kernel import expert_setting
 from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.kv.blocks import Setup
 from oomph.engines.vllm.kv.check import Refusal
@@ -31,6 +30,7 @@ from oomph.engines.vllm.resolve.attention import (
     verify_backend,
 )
 from oomph.engines.vllm.resolve.build import verify_build, verify_chunked_turboquant, verify_config, verify_towers
+from oomph.engines.vllm.resolve.expert_setting import expert_setting
 from oomph.engines.vllm.resolve.kernels import verify_tower_kernels
 from oomph.engines.vllm.resolve.limits import (
     batch_limits,

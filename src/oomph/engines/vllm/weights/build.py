@@ -1,9 +1,9 @@
 """From resolved settings to what decides the created weights."""
 
 from oomph.engines.common.created import Build
-from oomph.engines.common.expert_kernel import expert_setting
 from oomph.engines.common.ranks import Rank
 from oomph.engines.common.shard import Layout
+from oomph.engines.vllm.resolve.expert_setting import expert_setting
 from oomph.engines.vllm.run import Run
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.create_weights import mla_kv_scales
