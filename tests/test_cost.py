@@ -60,7 +60,7 @@ NOT_FOR_A_PLAN = {
     "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
-MOST_MODULES = 192  # of oomph's own; 189 when this was written
+MOST_MODULES = 173  # of oomph's own, without the folders that they stand in; 170 when this was written
 
 
 def _imported(words: list[str], cache: Path) -> set[str]:
@@ -73,7 +73,8 @@ def _imported(words: list[str], cache: Path) -> set[str]:
 def test_a_plan_imports_what_it_needs(tmp_path: Path) -> None:
     modules = _imported(PLAN, tmp_path)
     assert not modules & NOT_FOR_A_PLAN
-    assert sum(name.split(".")[0] == "oomph" for name in modules) <= MOST_MODULES
+    own = {name for name in modules if name.split(".")[0] == "oomph"}
+    assert len(own - {name.rpartition(".")[0] for name in own}) <= MOST_MODULES
 
 
 def test_help_imports_next_to_nothing(tmp_path: Path) -> None:
