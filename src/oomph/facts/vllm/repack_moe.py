@@ -145,27 +145,9 @@ def _packed_marlin(case: ExpertsCase) -> list[Step]:
 
 def _nvfp4(case: ExpertsCase) -> list[Step]:
     """oracle/nvfp4.py:292: swizzled scales on Blackwell, Marlin before it."""
+    if case.kernel != MARLIN:
+        return _nvfp4_swizzled(case)
     steps: list[Step] = []
-    if case.kernel != MARLIN:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
-        (_, n, k), (_, n2, k2) = case.rows
-        w13, w2 = case.experts * n * k // 2, case.experts * n2 * k2 // 2
-        s13, s2 = (
-            case.experts * round_up(n, 128) * round_up(k // 16, 4),
-            case.experts * round_up(n2, 128) * round_up(k2 // 16, 4),
-        )
-        steps += [
-            ("w13r", w13),
-            ("s13r", case.experts * n * (k // 16)),
-            ("s13p", s13),
-            ("s13", s13),
-            ("s13p", 0),
-            ("s2p", s2),
-            ("s2", s2),
-            ("s2p", 0),
-        ]
-        if case.kernel == TRTLLM:  # w2 is shuffled too
-            steps += [("w13'", w13), ("w2'", w2), *drop("w13r", "w2_weight")]
-        return [*steps, *drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
     steps += [("workspace", 16 * case.sms), *marlin_values(case)]
     for name, n, k in case.rows:
         scales = n * (k // 16)
@@ -182,6 +164,29 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
         ]
     steps += [("global13", 4 * case.experts), ("global2", 4 * case.experts)]
     return [*steps, *drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
+
+
+def _nvfp4_swizzled(case: ExpertsCase) -> list[Step]:
+    """flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass: gate and up change places; without a gate, the
+    inner width is padded to the scales' 128 rows, so that both weights are made anew and larger."""
+    (_, n, k), (_, n2, k2) = case.rows
+    experts, gated = case.experts, case.shards == 2
+    padded = 0 if gated or case.kernel == TRTLLM else round_up(n, 128) - n
+    w13, w2 = experts * n * k // 2, experts * n2 * k2 // 2
+    s13 = experts * round_up(n, 128) * round_up(k // 16, 4)
+    s2 = experts * round_up(n2, 128) * round_up((k2 + padded) // 16, 4)
+    moved: list[Step] = [("w13r", w13), ("s13r", experts * n * (k // 16))] if gated else []
+    steps = [*moved, ("s13p", s13), ("s13", s13), ("s13p", 0)]
+    left: list[str] = []
+    if padded:
+        steps += [("w13p", experts * (n + padded) * k // 2), ("w2p", experts * n2 * (k2 + padded) // 2)]
+        steps += [("s2w", experts * n2 * ((k2 + padded) // 16))]
+        left += ["w13_weight", "w2_weight", "s2w"]
+    steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
+    if case.kernel == TRTLLM:  # both are shuffled
+        steps += [("w13'", w13), ("w2'", w2), *drop("w13r" if gated else "w13_weight", "w2_weight")]
+    left += ["w13_weight", "s13r"] if gated else []
+    return [*steps, *drop(*left, "w13_scale", "w2_scale")]
 
 
 REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {
