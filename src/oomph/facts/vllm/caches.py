@@ -56,6 +56,8 @@ class States(Facts):
     # models/config.py NemotronHForCausalLMConfig: the recurrent state where the config names no dtype; before 0.13.0
     # the convolution's, whatever the config says. 0.19.1 allows transformers 5, whose NemotronHConfig says so itself.
     nemotron_dtype = changes("", ("0.13.0", "float16"), ("0.19.1", "float32"))
+    # models/config.py MODELS_CONFIG_MAP: the omni classes have no row there, and keep their states in the model's dtype
+    nemotron_classes = names("NemotronHForCausalLM NemotronHPuzzleForCausalLM NemotronH_Nano_VL_V2")
 
 
 class Blocks(Facts):

@@ -118,6 +118,7 @@ TRANSFORMERS_SINCE: dict[str, str] = {
     "HunYuanMoEV1ForCausalLM": "0.29.0",
     "Jais2ForCausalLM": "0.32.0",
     "MellumForCausalLM": "0.32.0",
+    "NanbeigeForCausalLM": "",
     "Olmo2ForCausalLM": "0.26.0",
     "OlmoForCausalLM": "0.26.0",
     "Olmo3ForCausalLM": "0.29.0",

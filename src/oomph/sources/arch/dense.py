@@ -116,6 +116,8 @@ STYLES: dict[str, Style] = {
         defaults=(("attention_bias", True), ("mlp_bias", True), ("max_position_embeddings", 8192)),
     ),
     "MiniCPMForCausalLM": Style(qkv_bias=False, own_head_dim=False, everywhere=ALL_STAGES),
+    # Nanbeige 4: a Llama that transformers' own code serves
+    "NanbeigeForCausalLM": LLAMA,
     "NemotronForCausalLM": Style(
         gated=False,
         norm_bias=True,
@@ -204,6 +206,7 @@ TRANSFORMERS = frozenset(
         "GlmForCausalLM",
         "HunYuanDenseV1ForCausalLM",
         "Jais2ForCausalLM",
+        "NanbeigeForCausalLM",
         "Olmo2ForCausalLM",
         "OlmoForCausalLM",
         "Olmo3ForCausalLM",

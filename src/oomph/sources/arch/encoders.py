@@ -337,3 +337,46 @@ def _siglip_head(builder: Builder, vision: Config) -> Tower:
         site.row("mlp.fc2", wide, inner, "multimodal", bias=True),
     ]
     return site.tower("vision_head", "vision", [(1, modules)])
+
+
+# ColModernVBERT: SigLIP, pixels shuffled together and one linear layer, ModernBERT, a projection.
+#
+# vLLM: models/colmodernvbert.py, transformers_utils/configs/colmodernvbert.py.
+
+
+def build_modern_vision(builder: Builder) -> Skeleton:
+    outer = builder.config.sub("vlm_config")
+    vision, text = outer.sub("vision_config"), builder.text
+    # the config class builds both encoders from these alone (colmodernvbert.py configs)
+    kept = {key: outer.get(key) for key in ("hidden_size", "vocab_size") if outer.has(key)}
+    fixed = {"hidden_size": text.integer("hidden_size", default=768), "num_hidden_layers": 22, **kept}
+    inner = text.integer("intermediate_size", default=1152)
+    builder.text = Config({**fixed, "intermediate_size": inner, "num_attention_heads": 12}, text.where)
+    more = outer.integer("additional_vocab_size", default=40, low=0)
+    model = _modern(builder)
+    hidden, dim = builder.text.integer("hidden_size"), builder.config.integer("embedding_dim", default=128)
+    root = [
+        replace(module, rows=module.rows + more) if isinstance(module, Vocab) else module
+        for module in model.root.modules
+    ]
+    head = [
+        Param(f"custom_text_proj.{part}", shape, builder.dtype, "lm_head", created_dtype="F32")
+        for part, shape in (("weight", (dim, hidden)), ("bias", (dim,)))
+    ]
+    wide = vision.integer("embed_dim", "hidden_size", default=768)
+    sizes = {
+        "hidden_size": wide, "intermediate_size": vision.integer("intermediate_size", default=4 * wide),
+        "num_hidden_layers": 12, "num_attention_heads": 12, "image_size": vision.integer("image_size", default=512),
+        "patch_size": vision.integer("patch_size", default=16),
+    }  # fmt: skip
+    seen = Config(sizes, vision.where)
+    shuffle = outer.integer("pixel_shuffle_factor", default=4)
+    site = builder.site("model.connector")
+    linear = site.replicated("modality_projection", hidden, wide * shuffle**2, "multimodal", quantised=False)
+    return Skeleton(
+        model.layers,
+        builder.block([*root, *head]),
+        towers=(siglip(builder, "model.vision_model", seen), site.tower("connector", "vision", [(1, [linear])])),
+        modalities=(Modality("image", patches(seen) // shuffle**2 * 17),),
+        pooling=True,
+    )

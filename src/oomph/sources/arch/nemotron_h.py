@@ -16,7 +16,8 @@ _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _WORDS = {"linear_attention": "mamba", "full_attention": "attention"}  # what transformers writes since 5.16
 
 
-def build(builder: Builder) -> Skeleton:
+def build(builder: Builder, outer: str = "") -> Skeleton:
+    """`outer`: where it stands in a larger model."""
     text = builder.text
     # NemotronHConfig
     text.fill(
@@ -30,14 +31,15 @@ def build(builder: Builder) -> Skeleton:
         raise ConfigError(f"{text.where}: {len(kinds)} layers in the pattern")
     text.fill(num_hidden_layers=len(kinds))  # the config class counts the pattern, whatever else it says
     layers = []
-    for site, kind in zip(builder.sites("backbone.layers", len(kinds)), kinds):
+    for site, kind in zip(builder.sites(f"{outer}backbone.layers", len(kinds)), kinds):
         mixer, modules = _mixer(builder, site, kind, kinds[: site.index].count("mlp"))
         layers.append(site.layer(mixer, [*modules, site.norm("norm", text.integer("hidden_size"))]))
     root = builder.head(
         text.integer("vocab_size"),
         text.integer("hidden_size"),
-        embed="backbone.embeddings",
-        norm="backbone.norm_f.weight",
+        embed=f"{outer}backbone.embeddings",
+        norm=f"{outer}backbone.norm_f.weight",
+        head=f"{outer}lm_head",
         tied=text.flag("tie_word_embeddings"),
         everywhere=True,  # nemotron_h.py:556, 585, 861 (0.21.0)
     )

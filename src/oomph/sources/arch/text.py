@@ -21,6 +21,7 @@ _TYPES = {
     "cohere2": "Cohere2ForCausalLM",
     "glm4": "Glm4ForCausalLM",
     "granite": "GraniteForCausalLM",
+    "granite4_vision_text": "GraniteForCausalLM",
     "internlm2": "InternLM2ForCausalLM",
     "llama": "LlamaForCausalLM",
     "mistral": "MistralForCausalLM",

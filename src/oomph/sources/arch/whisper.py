@@ -86,6 +86,11 @@ def whisper_encoder(
     )
 
 
+def decoder_layer(site: Site, width: int, heads: int, inter: int) -> list[Module]:
+    """A layer that looks at its own tokens and at an encoder's."""
+    return _layer(site, width, heads, inter, True)
+
+
 def _layer(site: Site, width: int, heads: int, inter: int, decodes: bool, at: str = "") -> list[Module]:
     role: Role = "attention" if decodes else "multimodal"
     mlp: Role = "mlp" if decodes else "multimodal"

@@ -139,7 +139,7 @@ def state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts: 
     if ssm != "auto":
         return conv, ssm
     own = next((m.dtype for m in traits.mixers if isinstance(m, State)), "")
-    if model.architecture.startswith("NemotronH") and not (own and facts.states.nemotron_dtype):
+    if model.architecture in facts.states.nemotron_classes and not (own and facts.states.nemotron_dtype):
         return conv, facts.states.nemotron_dtype or conv
     return conv, ""
 
