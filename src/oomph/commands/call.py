@@ -66,6 +66,7 @@ class Call(Struct, frozen=True):
     environment: dict[str, str] = {}
     image: str = ""  # the container image, "" = none
     gpu_count: int = 0  # how many GPUs the wrapping gives it; 0 = it does not say
+    gpu_ids: str = ""  # ... and which, by number: "0,1"; "" = it does not say
     notes: tuple[str, ...] = ()
     source: str = ""  # Python source with an LLM(...) call, instead of words
     memory_limit: int = 0  # bytes of host memory that the wrapping gives it; 0 = it does not say
@@ -104,6 +105,7 @@ class Call(Struct, frozen=True):
             environment=environment,
             usage=usage,
             gpu_count=self.gpu_count or visible_devices(environment),
+            gpu_ids=self.gpu_ids,
             notes=tuple(dict.fromkeys((*self.notes, *notes))),
             spelling=_spelling(self.words, names or {}),
         )

@@ -171,6 +171,7 @@ def _within(call: Call, depth: int) -> Call:
         inside,
         image=call.image or inside.image,
         gpu_count=call.gpu_count or inside.gpu_count,
+        gpu_ids=call.gpu_ids or inside.gpu_ids,
         gpu_name=call.gpu_name or inside.gpu_name,
         gpu_memory=call.gpu_memory or inside.gpu_memory,
         memory_limit=call.memory_limit or inside.memory_limit,

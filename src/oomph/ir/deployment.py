@@ -49,6 +49,7 @@ class Deployment(Struct, frozen=True):
     measured: dict[str, Measured] = {}  # the same from earlier starts on this machine (learn/)
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
     gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said
+    gpu_ids: str = ""  # the GPUs that a container is given by number: "0,1" (compose: device_ids)
     gpu_name: str = ""  # the GPUs that a manifest or a post names, as --gpu takes them; counts where --gpu is not given
     gpu_memory: str = ""  # what a manifest lets it use of each card: "20000MiB", "50%"; "" = all
     memory_limit: int = 0  # bytes of host memory that the container may have (docker -m, Kubernetes); 0 = not said

@@ -1,6 +1,6 @@
 """pack(): deployments on cards, placed, ordered and given their shares; every start planned again as it will be."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
@@ -11,18 +11,12 @@ from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Deployment, Device, Outcome, Plan
 from oomph.ir.printed import Printed
 from oomph.pack import exact, plain
-from oomph.pack.problem import Option, Problem, Service, Solution, holds
-from oomph.pack.services import (
-    Planned,
-    gpus_of,
-    planned_options,
-    serving_bytes,
-    with_share,
-    written_share,
-)
+from oomph.pack.fill import OBJECTIVE, Filler
+from oomph.pack.problem import Option, Problem, Solution, holds
+from oomph.pack.services import Planned, gpus_of, serving_bytes, with_share, written_share
 from oomph.units import MIB
 
-Solve = Callable[[Problem], Solution | None]
+STEPS = 20_000  # of a plain search, before OR-Tools is asked
 
 
 class Placed(Struct, frozen=True):
@@ -56,6 +50,7 @@ class Packed(Printed, frozen=True):
     ram_bytes: int = 0
     reasons: tuple[str, ...] = ()  # why it does not fit
     notes: tuple[str, ...] = ()
+    objective: str = OBJECTIVE.line  # by which nothing better exists
 
     def in_short(self) -> str:
         return f"{len(self.placed)} services on {len(self.cards)} GPUs: {self.outcome}"
@@ -76,32 +71,36 @@ def pack(
     """`deployments` by name. `asleep`: names of those that sleep while the others run. `solver`: "" the best there is,
     "plain" or "cp-sat"."""
     cards = tuple(cards)
-    ways: dict[str, list[tuple[Planned, Option]]] = {}
     for name, deployment in deployments.items():
         if gpus_of(deployment) > len(cards):
             reason = f"{name} needs {gpus_of(deployment)} GPUs, and there are {len(cards)}"
             return Packed(cards, (), "fails", reasons=(reason,))
-        ways[name] = planned_options(deployment, cards, asleep=name in asleep)
-        if not ways[name]:
-            return Packed(cards, (), "fails", reasons=(_why_alone(name, deployment, cards),))
-    solve, method = _solver(solver)
-    for written in (True, False):
-        problem = _problem(deployments, ways, cards, ram, written=written)
-        solution = solve(problem) if problem is not None else None
-        if solution is not None and problem is not None:
-            solution = in_written_order(problem, solution)
-            answer = _answer(deployments, ways, cards, ram, asleep, solution, method, written=written)
-            if answer.outcome != "fails":
-                return answer
-    # budgets that count neighbours (up to 0.9.0) leave the most room when everybody takes the least
-    least = {name: [min(options, key=lambda way: max(way[1].need))] for name, options in ways.items()}
-    problem = _problem(deployments, least, cards, ram, written=False)
-    solution = solve(problem) if problem is not None else None
-    if solution is not None:
-        answer = _answer(deployments, least, cards, ram, asleep, solution, method, written=False)
+    solve = _Solver(solver)
+    fixed = {name: _fixed(deployment, len(cards)) for name, deployment in deployments.items()}
+    free = tuple(_free(card) // MIB for card in cards)
+    filler = Filler(deployments, cards, asleep, fixed, free, ram // MIB if ram else -1)
+    written = filler.problem(dict.fromkeys(deployments, 0.0))
+    solution = solve(written[1]) if written is not None else None
+    if written is not None and solution is not None:
+        solution = in_written_order(written[1], solution)
+        answer = _answer(deployments, written[0], cards, ram, asleep, solution, solve.method, written=True)
         if answer.outcome != "fails":
             return answer
-    return Packed(cards, (), "fails", False, method, method == "CP-SAT", reasons=_why_not(ways, cards, ram))
+    for name, deployment in deployments.items():
+        if filler.way(name, filler.share(name, 0.0)) is None:
+            return Packed(cards, (), "fails", reasons=(_why_alone(name, deployment, cards),))
+    filled = filler.fill(solve)
+    # budgets that count neighbours (up to 0.9.0) leave the most room when everybody takes the least
+    for tried in (filled, filler.at(0.0, solve)):
+        if tried is None:
+            continue
+        built = filler.problem({name: way[0].share if filler.least[name] else 0.0 for name, way in tried.ways.items()})
+        order = in_written_order(built[1], tried.solution) if built is not None else tried.solution
+        answer = _answer(deployments, tried.ways, cards, ram, asleep, order, solve.method, written=False)
+        if answer.outcome != "fails":
+            return replace(answer, proven=solve.proven)
+    least = {name: way for name in deployments if (way := filler.way(name, filler.share(name, 0.0))) is not None}
+    return Packed(cards, (), "fails", False, solve.method, solve.proven, reasons=_why_not(least, cards, ram))
 
 
 def in_written_order(problem: Problem, solution: Solution) -> Solution:
@@ -110,29 +109,25 @@ def in_written_order(problem: Problem, solution: Solution) -> Solution:
     return replace(solution, order=written) if holds(problem, solution.choices, written) else solution
 
 
-def _solver(name: str) -> tuple[Solve, str]:
-    if name == "cp-sat" and not exact.is_installed():
-        raise CannotPlan("OR-Tools is not installed", hint="pip install 'oomph[pack]'")
-    return (exact.solve, "CP-SAT") if name != "plain" and exact.is_installed() else (plain.solve, "plain search")
+class _Solver:
+    """A plain search while it ends by itself; OR-Tools where it does not, or where it is asked for."""
 
+    def __init__(self, name: str) -> None:
+        if name == "cp-sat" and not exact.is_installed():
+            raise CannotPlan("OR-Tools is not installed", hint="pip install 'oomph[pack]'")
+        self.name = name
+        self.method = "CP-SAT" if name == "cp-sat" else "plain search"
+        self.proven = True  # every answer so far, also that nothing holds
 
-def _problem(
-    deployments: Mapping[str, Deployment],
-    ways: Mapping[str, list[tuple[Planned, Option]]],
-    cards: Sequence[Device],
-    ram: int,
-    *,
-    written: bool,
-) -> Problem | None:
-    """`written`: only the commands as they are. None where one of them does not start so."""
-    services = []
-    for name, alternatives in ways.items():
-        options = tuple(option for planned, option in alternatives if planned.as_written or not written)
-        if written and not alternatives[0][0].as_written:
-            return None
-        services.append(Service(name, gpus_of(deployments[name]), options, _fixed(deployments[name], len(cards))))
-    free = tuple(_free(card) // MIB for card in cards)
-    return Problem(tuple(services), free, ram // MIB if ram else -1)
+    def __call__(self, problem: Problem) -> Solution | None:
+        solution, ended = (None, False) if self.name == "cp-sat" else plain.solve_or_stop(problem, steps=STEPS)
+        if ended:
+            return solution
+        if self.name != "plain" and exact.is_installed():
+            self.method = "CP-SAT"
+            return exact.solve(problem)
+        self.proven = False
+        return solution
 
 
 def _beside(card: Device, used: int) -> Device:
@@ -154,8 +149,9 @@ def _free(card: Device) -> int:
 
 
 def _fixed(deployment: Deployment, count: int) -> tuple[int, ...]:
-    """The cards that the command itself names, where it names as many as it needs."""
-    listed = deployment.environment.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "").split(",")
+    """The cards that the command or its container names, where it names as many as it needs: they are no wish."""
+    named = deployment.gpu_ids or deployment.environment.get("CUDA_VISIBLE_DEVICES", "")
+    listed = named.replace(" ", "").split(",")
     if not all(part.isascii() and part.isdigit() and int(part[:4]) < count for part in listed):
         return ()
     numbers = tuple(dict.fromkeys(int(part) for part in listed))
@@ -164,7 +160,7 @@ def _fixed(deployment: Deployment, count: int) -> tuple[int, ...]:
 
 def _answer(
     deployments: Mapping[str, Deployment],
-    ways: Mapping[str, list[tuple[Planned, Option]]],
+    ways: Mapping[str, tuple[Planned, Option]],
     cards: tuple[Device, ...],
     ram: int,
     asleep: Sequence[str],
@@ -178,7 +174,7 @@ def _answer(
     placed: list[Placed] = []
     for place, index in enumerate(solution.order):
         name, choice = names[index], solution.choices[index]
-        planned, option = ways[name][choice.option]
+        planned, option = ways[name]
         gpus = tuple(_beside(cards[card], used[card]) for card in choice.cards)
         numbers = ",".join(map(str, choice.cards))
         seen = {**planned.deployment.environment, **({"CUDA_VISIBLE_DEVICES": numbers} if len(cards) > 1 else {})}
@@ -208,7 +204,7 @@ def _answer(
             used[card] += own
     outcomes: list[Outcome] = [each.outcome for each in placed]
     worst = max(outcomes, key=("fits", "at_risk", "close", "fails").index)
-    host = sum(ways[n][solution.choices[i].option][1].host for i, n in enumerate(names)) * MIB
+    host = sum(option.host for _, option in ways.values()) * MIB
     return Packed(cards, tuple(placed), worst, written, method, solution.proven, host, ram)
 
 
@@ -229,15 +225,15 @@ def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> st
     return f"{name} does not start even alone on {largest.name}: {plan.verdict.message or 'too close to call'}"
 
 
-def _why_not(ways: Mapping[str, list[tuple[Planned, Option]]], cards: Sequence[Device], ram: int) -> tuple[str, ...]:
+def _why_not(ways: Mapping[str, tuple[Planned, Option]], cards: Sequence[Device], ram: int) -> tuple[str, ...]:
     """The least that all of them take together against what there is."""
-    least = {name: min(min(option.need) for _, option in found) for name, found in ways.items()}
-    gpus = {name: gpus_of(found[0][0].deployment) for name, found in ways.items()}
+    least = {name: min(option.need) for name, (_, option) in ways.items()}
+    gpus = {name: gpus_of(planned.deployment) for name, (planned, _) in ways.items()}
     total = sum(size * gpus[name] for name, size in least.items()) / 1024
     free = sum(_free(card) for card in cards) / (1 << 30)
     parts = ", ".join(f"{name} {size / 1024:.1f} GiB" for name, size in least.items())
     lines = [f"together they take at least {total:.1f} GiB of {free:.1f}: {parts}"]
-    host = sum(min(option.host for _, option in found) for found in ways.values())
+    host = sum(option.host for _, option in ways.values())
     if ram and host * MIB > ram:
         lines.append(f"they take at least {host / 1024:.1f} GiB of host memory, and there are {ram / (1 << 30):.1f}")
     return tuple(lines)

@@ -4,8 +4,7 @@ What an option needs is the upper end of what the plan says of serving; what its
 engine's own check (its budget must be free, beside its CUDA context) and the peak of any stage.
 """
 
-from collections.abc import Iterator, Sequence
-from math import ceil, log2
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,8 +16,7 @@ from oomph.ir import Deployment, Device, Plan, RankPlan
 from oomph.pack.problem import Option
 from oomph.units import MIB, cdiv
 
-_LEVELS = 6  # shares that are tried between the least that serves and the most that is safe
-_LEAST, _MOST = 0.02, 0.98
+_LEAST, MOST_SHARE = 0.02, 0.98
 
 
 class Planned(Struct, frozen=True):
@@ -30,16 +28,19 @@ class Planned(Struct, frozen=True):
     as_written: bool
 
 
-def planned_options(deployment: Deployment, cards: Sequence[Device], *, asleep: bool) -> list[tuple[Planned, Option]]:
-    """Every way to run it that fits on some of the cards, the command as it is written first."""
-    options: list[tuple[Planned, Option]] = []
-    for share in _shares(deployment, cards):
-        changed = with_share(deployment, share)
-        plans = {card.name: plan for card in cards if (plan := _plan(changed, card)) is not None}
-        if any(_starts(plan) for plan in plans.values()):
-            planned = Planned(changed, plans, share or written_share(deployment), not share)
-            options.append((planned, _option(planned, cards, asleep)))
-    return options
+def option_at(
+    deployment: Deployment, cards: Sequence[Device], share: float, *, asleep: bool
+) -> tuple[Planned, Option] | None:
+    """One way to run it, on whichever of the cards it starts; a share of 0 is the command as it is written."""
+    changed = with_share(deployment, share)
+    plans: dict[str, Plan] = {}
+    for card in cards:
+        if card.name not in plans and (plan := _plan(changed, card)) is not None:
+            plans[card.name] = plan
+    if not any(_starts(plan) for plan in plans.values()):
+        return None
+    planned = Planned(changed, plans, share or written_share(deployment), not share)
+    return planned, _option(planned, cards, asleep)
 
 
 def _plan(deployment: Deployment, card: Device) -> Plan | None:
@@ -67,20 +68,9 @@ def written_share(deployment: Deployment) -> float:
     return float(value) if isinstance(value, (int, float)) else knobs.default_share
 
 
-def _shares(deployment: Deployment, cards: Sequence[Device]) -> Iterator[float]:
-    """0: as it is written. Then from the least share that serves one request to the most."""
-    yield 0.0
-    if not written_share(deployment):
-        return
-    low = min((least for card in cards if (least := _least_share(deployment, card))), default=0.0)
-    if low:
-        steps = [low * (_MOST / low) ** (step / (_LEVELS - 1)) for step in range(_LEVELS)]
-        yield from sorted({min(_MOST, ceil(share * 100) / 100) for share in steps})
-
-
-def _least_share(deployment: Deployment, card: Device) -> float:
+def least_share(deployment: Deployment, card: Device) -> float:
     """The smallest share, in hundredths, at which the plan fits; 0 where none does."""
-    low, high = round(_LEAST * 100), round(_MOST * 100)
+    low, high = round(_LEAST * 100), round(MOST_SHARE * 100)
     serves = [n for n in range(high, low - 1, -8) if _serves(deployment, card, n / 100)]
     if not serves:
         return 0.0
@@ -114,7 +104,7 @@ def _option(planned: Planned, cards: Sequence[Device], asleep: bool) -> Option:
     served = [p for p in plans if p is not None and _starts(p)]
     requests = min((p.kv.max_concurrency for p in served if p.kv is not None), default=1.0)
     limit = float(served[0].resolved.get("max_num_seqs") or 1e9)
-    value = round(100 * log2(1 + max(0.0, min(requests, limit))))
+    value = round(1000 * max(0.0, min(requests, limit)))
     host = served[0].host
     on_host = max(host.need_bytes, host.serving_bytes) if host is not None else 0
     on_host += sum(part.bytes for part in host.later) if host is not None and asleep else 0

@@ -51,12 +51,12 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     notes = []
     if service.get("env_file"):
         notes.append(f"{where}: the variables of its env_file are not the container's here")
-    count = _gpus(service)
+    count, ids = _gpus(service)
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
     call = container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
     call = replace(call, mounts=_mounts(service.get("volumes"), environment, where))
-    return replace(call, memory_limit=memory_limit.of_service(service))
+    return replace(call, memory_limit=memory_limit.of_service(service), gpu_ids=ids)
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
@@ -113,22 +113,23 @@ def _mounts(volumes: Any, environment: Mapping[str, str], where: str) -> dict[st
     return docker.mounts_of(texts)
 
 
-def _gpus(service: Mapping[str, Any]) -> int:
-    """deploy.resources.reservations.devices, or the short `gpus:`."""
+def _gpus(service: Mapping[str, Any]) -> tuple[int, str]:
+    """(how many, which by number) of deploy.resources.reservations.devices, or the short `gpus:`."""
     devices: Any = service.get("gpus")
     if devices is None:
         devices = service
         for key in ("deploy", "resources", "reservations", "devices"):
             devices = devices.get(key) if isinstance(devices, dict) else None
     if isinstance(devices, str | int):
-        return docker.gpus_option(str(devices))[0]
+        return docker.gpus_option(str(devices))
     for device in devices if isinstance(devices, list) else []:
         if not isinstance(device, dict):
             continue
         ids = device.get("device_ids")
         if isinstance(ids, list):
-            return len([one for part in ids for one in str(part).split(",") if one.strip()])
+            numbers = [one.strip() for part in ids for one in str(part).split(",") if one.strip()]
+            return len(numbers), ",".join(numbers)
         count = device.get("count")
         if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 1 << 16:
-            return count
-    return 0
+            return count, ""
+    return 0, ""

@@ -182,6 +182,7 @@ class PackOutput(Struct, frozen=True):
     fits: bool
     as_written: bool  # no share has to change
     method: str
+    objective: str  # the order by which nothing better exists
     proven: bool  # that there is no better, or none at all
     reasons: list[str]  # why it does not fit
     notes: list[str]

@@ -91,11 +91,13 @@ def _host(packed: Packed, style: Style) -> list[str]:
 
 
 def _method(packed: Packed) -> str:
+    measure = f" by this measure: {packed.objective}" if packed.placed and not packed.as_written else ""
     if packed.method == "CP-SAT":
-        return "by OR-Tools CP-SAT: " + ("nothing better exists" if packed.proven else "time ran out, better may exist")
+        proof = f"nothing better exists{measure}" if packed.proven else "time ran out, better may exist"
+        return f"by OR-Tools CP-SAT: {proof}"
     if packed.method:
-        ended = "every choice was tried" if packed.proven else "not every choice was tried, better may exist"
-        return f"by a plain search: {ended}; pip install 'oomph[pack]' brings OR-Tools"
+        more = "not every choice was tried, better may exist; pip install 'oomph[pack]' brings OR-Tools"
+        return f"by a plain search: {f'nothing better exists{measure}' if packed.proven else more}"
     return "nothing was searched"
 
 
@@ -107,6 +109,7 @@ def pack_json(packed: Packed) -> dict[str, Any]:
         "as_written": packed.as_written,
         "method": packed.method,
         "proven": packed.proven,
+        "objective": packed.objective,
         "reasons": list(packed.reasons),
         "notes": list(packed.notes),
         "services": [_service(each) for each in packed.placed],
