@@ -71,6 +71,7 @@ class Kernel(Span, frozen=True):
 
 
 TRTLLM, FI_CUTLASS, TRITON, MARLIN = "FLASHINFER_TRTLLM", "FLASHINFER_CUTLASS", "TRITON", "MARLIN"
+HUMMING = "HUMMING"  # since 0.32.0 before Marlin on Hopper (quantization/utils/humming/priority.py)
 DEEPGEMM, VLLM_CUTLASS, CUTEDSL = "DEEPGEMM", "VLLM_CUTLASS", "FLASHINFER_CUTEDSL"
 MXFP4_TRTLLM, MXFP4_TRTLLM_8 = "FLASHINFER_TRTLLM_MXFP4_BF16", "FLASHINFER_TRTLLM_MXFP4_MXFP8"
 MXFP4_CUTLASS, MXFP4_DEEPGEMM = "FLASHINFER_CUTLASS_MXFP4_BF16", "DEEPGEMM_MXFP4"
@@ -160,7 +161,9 @@ KERNELS: tuple[Kernel, ...] = (
     # cutlass_moe.py CutlassExpertsFp4._supports_parallel_config: no map of experts before 0.32.0
     Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),), expert_parallel=False, until="0.32.0"),
     Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),), since="0.32.0"),
+    Kernel("nvfp4", HUMMING, HOPPER, since="0.32.0"),
     Kernel("nvfp4", MARLIN, TURING, lora=True),
+    Kernel("nvfp4_a16", HUMMING, HOPPER, since="0.32.0"),
     Kernel("nvfp4_a16", MARLIN, TURING, lora=True),
     # oracle/mxfp4.py; the Triton kernels are in the wheel since 0.12.0 (vllm/third_party)
     Kernel("mxfp4", MXFP4_TRTLLM, BLACKWELL, frozenset({"silu", "swigluoai"}), gated_only=True, until="0.27.0"),
@@ -191,6 +194,7 @@ BACKENDS: dict[str, dict[str, str]] = {
         "flashinfer_cutlass": FI_CUTLASS,
         "flashinfer_cutedsl": CUTEDSL,
         "marlin": MARLIN,
+        "humming": HUMMING,
     },
     "mxfp4": {
         "flashinfer_trtllm": MXFP4_TRTLLM,

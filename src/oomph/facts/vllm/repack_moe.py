@@ -7,7 +7,7 @@ Files are model_executor/layers/fused_moe/oracle/* and model_executor/layers/qua
 from collections.abc import Callable
 
 from oomph.facts.changes import Dated, changes
-from oomph.facts.vllm.expert_kernels import FI_CUTLASS, MARLIN, TRTLLM
+from oomph.facts.vllm.expert_kernels import FI_CUTLASS, HUMMING, MARLIN, TRTLLM
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, drop, marlin_values
 from oomph.facts.vllm.repack_mxfp4 import MXFP4
 from oomph.units import round_up
@@ -145,6 +145,8 @@ def _packed_marlin(case: ExpertsCase) -> list[Step]:
 
 def _nvfp4(case: ExpertsCase) -> list[Step]:
     """oracle/nvfp4.py:292: swizzled scales on Blackwell, Marlin before it."""
+    if case.kernel == HUMMING:
+        return _nvfp4_humming(case)
     if case.kernel != MARLIN:
         return _nvfp4_swizzled(case)
     steps: list[Step] = []
@@ -164,6 +166,23 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
         ]
     steps += [("global13", 4 * case.experts), ("global2", 4 * case.experts)]
     return [*steps, *drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
+
+
+def _nvfp4_humming(case: ExpertsCase) -> list[Step]:
+    """quantization/utils/humming/moe.py, humming/transform.py (0.1.17): padding by nothing clones; values and scales
+    are then made anew. Rows are padded to 256, columns to 128."""
+    steps: list[Step] = []
+    for name, n, k in case.rows:
+        n, k = round_up(n, 256), round_up(k, 128)
+        values, scales = case.experts * n * k // 2, case.experts * n * (k // 16)
+        steps += [("padded", values), ("padded scales", scales), (f"{name}'", values), ("padded", 0)]
+        steps += [("moved", scales), (f"{name}s", scales), *drop("moved", "padded scales")]
+        steps += drop(f"{name}_weight", f"{name}_scale")
+    locks = 8 * 4 * case.sms  # utils/humming.py create_humming_locks
+    # gate and up have a scale each, which then stands beside every row
+    rows = case.dtype_bytes * round_up(case.shards * case.inter, 256) if case.shards == 2 else 4
+    second = [("global13", rows * case.experts), ("global2", 4 * case.experts)]
+    return [*steps, *second, ("locks", locks), *drop("weight_global_scales", "input_scales")]
 
 
 def _nvfp4_swizzled(case: ExpertsCase) -> list[Step]:
