@@ -15,8 +15,8 @@ RECORD = {
     "card": "NVIDIA GeForce RTX 4090",
     "log": [
         "Available KV cache memory: 4.36 GiB",
-        "ValueError: To serve at least one request with the model's max seq len (36000), (4.94 GiB KV cache is needed, which "
-        "is larger than the available KV cache memory (4.36 GiB).",
+        "ValueError: To serve at least one request with the model's max seq len (36000), (4.94 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (4.36 GiB).",
     ],
 }
 

@@ -15,7 +15,7 @@ from oomph.ir import STAGE_WORDS, TERM_WORDS, Judged, Plan, Term
 from oomph.search.fit import Answer, Fit
 from oomph.search.models import Models
 from oomph.search.picks import Pick
-from oomph.text.redaction import Secrets
+from oomph.text.redaction import session
 from oomph.units import human
 
 REMEDIES, OTHERS = 4, 3
@@ -359,16 +359,7 @@ def compare_answer(comparison: Comparison) -> CompareAnswer:
 
 def without_secrets(answer: Any) -> dict[str, Any]:
     """The answer as plain values, every text without its secrets."""
-    secrets = Secrets()
-
-    def hide(value: Any) -> Any:
-        if isinstance(value, str):
-            return secrets.hide(value)
-        if isinstance(value, dict):
-            return {key: hide(inner) for key, inner in value.items()}
-        return [hide(inner) for inner in value] if isinstance(value, list) else value
-
-    plain: dict[str, Any] = hide(asdict(answer))
+    plain: dict[str, Any] = session().hide_fields(asdict(answer))
     return plain
 
 

@@ -13,6 +13,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Plan
 from oomph.ir.printed import Printed
+from oomph.text.late import late_pattern
 
 LAST_LINES = 60  # of the log, beside those that the explanation rests on
 LONGEST_LINE = 400
@@ -127,19 +128,34 @@ def _explained(
         return None, end, raw.total_lines
 
 
+# Home folders as Linux, macOS, Windows and WSL write them, with one or two backslashes; who speaks in a prompt or mail.
+_HOME = late_pattern(
+    r"(?P<before>/(?:home|Users|var/home|mnt/[a-z]/Users|[a-z]/Users|data/home|lustre/home|gpfs/home|nfs/home)/|"
+    r"\b[A-Za-z]:(?:\\{1,4}|/)(?:Users|Documents and Settings)(?:\\{1,4}|/))(?P<name>[^\s/\\:\"'<>|]{1,64})"
+)
+_AT = late_pattern(
+    r"(?<![\w/.@=:-])(?!git@)[A-Za-z_][\w.-]{0,40}@(?!sha256:)(?:\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z][\w-]{0,60}"
+    r"(?:\.[A-Za-z][\w-]{0,60}){1,6}|[A-Za-z][\w-]{1,60}(?=:[~/]|[:\s][^\n]{0,80}[$#] |\b[^\n]{0,40}\]\$))"
+)
+_NOBODY = ("root", "localhost", "ubuntu", "user", "admin", "runner", "shared", "Public", "Default")
+
+
 def without_places(text: str) -> str:
-    """Whose machine it is says nothing of its memory: the home folder, the user and the host are left out."""
+    """Whose machine it is says nothing of its memory: home folders, users and hosts are left out, of this machine and
+    of the one that the log is from."""
     import getpass
     import socket
 
     home = os.path.expanduser("~")
     text = text.replace(home, "~") if len(home) > 1 else text
+    text = _HOME.sub(lambda match: match["before"] + (match["name"] if match["name"] in _NOBODY else "USER"), text)
+    text = _AT.sub("USER@HOST", text)
     try:
         names = [(socket.gethostname(), "HOST"), (getpass.getuser(), "USER")]
     except (OSError, KeyError):
         return text
     for name, word in names:
-        if len(name) > 3 and name not in ("root", "localhost", "ubuntu", "user", "admin"):
+        if len(name) > 3 and name not in _NOBODY:
             text = text.replace(name, word)
     return text
 

@@ -5,16 +5,15 @@ child process pass below (`sys.stdout.buffer`), untouched.
 """
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from oomph.text.late import late_pattern
-from oomph.text.nesting import bounded
+from oomph.text.output_file import hidden_json
 from oomph.text.printable import printable
-from oomph.text.redaction import Secrets
+from oomph.text.redaction import Secrets, start_session
 
 _MOST = 1 << 16  # characters held back, so that a flag and its value on the next line are seen together
 
@@ -52,7 +51,7 @@ class Guarded:
         """One line of JSON, at once. Of thousands of plans most texts are the same: each is looked at one time."""
         self._release(whole=True)
         if not self._is_clean(line):
-            line = printable((self._hidden_json(line) or self._secrets.hide(line)).rstrip("\n"), lines=False)
+            line = printable((hidden_json(line, self._secrets) or self._secrets.hide(line)).rstrip("\n"), lines=False)
         self._stream.write(_encodable(line, self._stream) + "\n")
         self._stream.flush()
 
@@ -74,27 +73,12 @@ class Guarded:
             text, rest = text[:end], text[end:]
             self._held, self._size = [rest], len(rest)
         if text:
-            hidden = self._hidden_json(text) if text.startswith(("{", "[")) else None
+            hidden = hidden_json(text, self._secrets)
             text = self._secrets.hide(text) if hidden is None else hidden
             parts = self._paint.split(text) if "\x1b" in text else [text]
             parts[::2] = map(printable, parts[::2])
             parts[1::2] = ["\x1b" + colour for colour in parts[1::2]]
             self._stream.write(_encodable("".join(parts), self._stream))
-
-    def _hidden_json(self, text: str) -> str | None:
-        """JSON stays JSON: its texts are looked at one by one. None: it is not JSON."""
-        import msgspec
-
-        try:
-            value = msgspec.json.decode(bounded(text))
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        hidden = self._secrets.hide_fields(value)
-        if hidden == value:
-            return text
-        indent = re.match(r"[\[{]\n( {1,8})", text)
-        encoded = msgspec.json.encode(hidden)
-        return (msgspec.json.format(encoded, indent=len(indent[1])) if indent else encoded).decode() + "\n"
 
     @property
     def unguarded(self) -> TextIO:
@@ -110,9 +94,7 @@ class Guarded:
 @contextmanager
 def guarded(words: Sequence[str]) -> Iterator[None]:
     """Both streams, for as long as a command runs. The user's own secrets are known from the start."""
-    secrets = Secrets()
-    secrets.learn_environment(os.environ)
-    secrets.learn_words(words)
+    secrets = start_session(words)
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = Guarded(sys.stdout, secrets), Guarded(sys.stderr, secrets)
     try:

@@ -18,6 +18,7 @@ from oomph.logs.sift import Sift
 
 CHUNK = 1 << 20
 LONGEST = 256 << 10  # of one line; the engine config line is about 10 KiB
+TAIL = 16 << 10  # of a longer line, its end
 LIMIT = 64 << 30  # decompressed: beyond it something other than a log is being read
 
 
@@ -79,18 +80,26 @@ def read_stream(stream: BinaryIO, source: str = "standard input") -> RawLog:
 
 def _chunks_of(names: list[str]) -> Iterator[bytes]:
     for name in names:
-        if name == "-":
-            yield from _chunks(sys.stdin.buffer, "standard input")
-        else:
-            path = Path(name)
-            if path.is_dir():
-                raise InputError(f"{name} is a folder, not a log")
-            try:
-                with path.open("rb") as stream:
-                    yield from _chunks(stream, name)
-            except OSError as error:
-                raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
-        yield b"\n"
+        last = b"\n"
+        try:
+            for chunk in _chunks_of_one(name):
+                last = chunk[-1:] or last
+                yield chunk
+        except OSError as error:
+            raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+        if last != b"\n":
+            yield b"\n"
+
+
+def _chunks_of_one(name: str) -> Iterator[bytes]:
+    if name == "-":
+        yield from _chunks(sys.stdin.buffer, "standard input")
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name} is a folder, not a log")
+    with path.open("rb") as stream:
+        yield from _chunks(stream, name)
 
 
 def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
@@ -144,23 +153,25 @@ def _gunzip(first: bytes, stream: BinaryIO, source: str) -> Iterator[bytes]:
 
 def _read(chunks: Iterator[bytes], source: str) -> RawLog:
     sift = Sift()
-    number, total, rest, skipping = 1, 0, b"", False
+    number, total, rest, skipping, tail = 1, 0, b"", False, b""
     for chunk in chunks:
         if total < CHUNK:
             _refuse_binary(chunk, source)
         total += len(chunk)
         if total > LIMIT:
             raise InputError(f"{source} is more than {LIMIT >> 30} GiB: too long for a log")
-        if skipping:  # inside a line longer than LONGEST: only its end is of interest
+        if skipping:  # inside a line longer than LONGEST: its end is read as the rest of it
             end = chunk.find(b"\n")
+            tail = (tail + (chunk if end < 0 else chunk[:end]))[-TAIL:]
             if end < 0:
                 continue
-            chunk, skipping = chunk[end:], False
+            chunk, skipping, tail = tail + chunk[end:], False, b""
         block = rest + chunk if rest else chunk
         cut = block.rfind(b"\n")
         if cut < 0 or len(block) - cut > LONGEST:
             head_end = cut + 1
             if len(block) - head_end > LONGEST:
+                tail = block[head_end + LONGEST :][-TAIL:]
                 block, rest, skipping = block[: head_end + LONGEST], b"", True
             else:
                 rest = block
@@ -169,11 +180,11 @@ def _read(chunks: Iterator[bytes], source: str) -> RawLog:
             block, rest = block[:cut], block[cut + 1 :]
         sift.take(number, block)
         number += block.count(b"\n") + (0 if skipping else 1)
-    if rest:
+    if rest := rest or tail:
         sift.take(number, rest)
         number += 1
     lines = tuple(RawLine(at, _text(raw)) for at, raw in sift.lines())
-    return RawLog(lines, number, total, source, not sift.long)
+    return RawLog(lines, number - 1, total, source, not sift.long)
 
 
 def _text(raw: bytes) -> str:

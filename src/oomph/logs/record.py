@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.logs.reader import RawLog, read_text
+from oomph.text.nesting import bounded
 
 _MARK = '"oomph_record"'
 _LONGEST = 16 << 20
@@ -53,7 +54,7 @@ def read_record(raw: RawLog) -> Record | None:
     if not raw.whole or raw.total_bytes > _LONGEST:
         return None
     try:
-        found: Any = msgspec.json.decode("\n".join(line.text for line in raw.lines), type=Record)
+        found: Any = msgspec.json.decode(bounded("\n".join(line.text for line in raw.lines)), type=Record)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
     return found if found.log else None

@@ -3,21 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.errors import InputError
 from oomph.report.safe import escape
 from oomph.report.screens.simulate import duration
 from oomph.simulate.api import Held, Simulation, Sweep
 from oomph.simulate.result import Result
+from oomph.text.output_file import write_output
 
 WIDTH, HEIGHT, LEFT, GAP = 820, 150, 70, 34
 
 
 def write(answer: Any, path: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(draw(answer) + "\n")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+    write_output(path, draw(answer) + "\n", is_markup=True)
 
 
 def draw(answer: Any) -> str:

@@ -4,19 +4,14 @@ import base64
 import hashlib
 import re
 
-from oomph.errors import InputError
 from oomph.report.safe import escape
+from oomph.text.output_file import write_output
 from oomph.web.markup import Html
 from oomph.web.style import static, stylesheet
 
 
 def write_document(view: Html, title: str, path: str) -> None:
-    text = document(view, title)
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path[:200]!r} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    write_output(path, document(view, title), is_markup=True)
 
 
 def document(view: Html, title: str) -> str:

@@ -11,12 +11,11 @@ import msgspec
 from oomph.errors import OomphError
 from oomph.sources import boundary
 from oomph.text.printable import printable
-from oomph.text.redaction import Secrets
+from oomph.text.redaction import session, start_session
 from oomph.web import answers, searches
 from oomph.web.markup import Html
 
 MEMORY = 4 << 30  # bytes of address space that one job may take
-_secrets = Secrets()
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "read": answers.answer_read,
@@ -47,7 +46,7 @@ def run_job(name: str, case: dict[str, Any], root: str) -> tuple[int, bytes]:
     except Exception as bug:
         status, value = 500, {"error": f"a bug in oomph: {type(bug).__name__}: {bug}"[:500], "hint": "report it"}
     text = msgspec.json.encode(value, enc_hook=_plain).decode()
-    return status, printable(_secrets.hide(text)).encode()
+    return status, printable(session().hide(text)).encode()
 
 
 def _plain(value: object) -> object:
@@ -59,13 +58,12 @@ def _plain(value: object) -> object:
 @cache
 def prepare(root: str) -> None:
     """Once in each process, the first time before anybody waits: the imports, the bounds, the user's own secrets."""
-    import os
 
     from oomph import catalog
     from oomph.web.views import plan  # noqa: F401
 
     boundary.confine(root)
-    _secrets.learn_environment(os.environ)
+    start_session(())
     with suppress(ImportError, OSError, ValueError):  # not every system can
         import resource
 

@@ -8,7 +8,7 @@ import click
 
 from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
-from oomph.text.redaction import hide_secrets
+from oomph.text.output_file import write_output
 
 if TYPE_CHECKING:
     from oomph.answers.check import Check
@@ -56,7 +56,7 @@ def command(
     )
     body = _body(answer, form)
     if output is not None:
-        _write(output, body)
+        write_output(output, body)
         body = _body(answer, "text")
     sys.stdout.write(body)
     write_html(html, "check", answer)
@@ -90,11 +90,3 @@ def _body(check: "Check", form: str) -> str:
 
         return dumps(check_formats.sarif(check)) + "\n"
     return check_formats.github(check) + _body(check, "text")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(hide_secrets(text))
-    except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -3,7 +3,7 @@
 import click
 
 from oomph.cli.options import BesideCommand
-from oomph.errors import InputError
+from oomph.text.output_file import write_output
 
 
 @click.command(cls=BesideCommand)
@@ -28,10 +28,6 @@ def command(ctx: click.Context, logs: tuple[str, ...], gpu: str | None, engine: 
     if not output:
         print(text, end="")
         return 0
-    try:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"{output[:200]!r} cannot be written: {error.strerror or error}") from None
+    write_output(output, text)
     print(f"{output}: {len(text):,} characters. Read it before you attach it.")
     return 0

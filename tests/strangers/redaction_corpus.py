@@ -1,0 +1,48 @@
+"""Lines with a secret, and ordinary lines of logs and help. Half of each (`_after`) was written when the rules stood.
+
+`{}` in a line is a secret of one of several kinds, `{b64}` one in base64: random, of no service and no account.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "corpus"
+LETTERS = string.ascii_letters + string.digits
+
+
+def secret(chance: random.Random) -> str:
+    """Letters and digits, hexadecimal, base64 for addresses, small letters and digits, or with signs inside."""
+    kind = chance.choice(("mixed", "hexadecimal", "address", "small", "signs"))
+    letters = {"hexadecimal": "0123456789abcdef", "small": string.ascii_lowercase + string.digits}.get(kind, LETTERS)
+    body = "".join(chance.choices(letters, k=chance.choice((12, 20, 32, 40))))
+    middle = {"address": "-_", "signs": "!.~*+"}.get(kind)
+    return (
+        f"k7{body[: len(body) // 2]}{chance.choice(middle) if middle else ''}{body[len(body) // 2 :]}Q"
+        if middle
+        else f"k7{body}"
+    )
+
+
+def filled(name: str) -> list[tuple[str, str]]:
+    """(line, secret) for each line of a file."""
+    chance, out = random.Random(name), []
+    for line in (FOLDER / f"secrets_{name}.txt").read_text().splitlines():
+        value = secret(chance)
+        if "{b64}" in line:
+            value = base64.b64encode(chance.randbytes(chance.choice((33, 45, 60)))).decode()
+        assert "{}" in line or "{b64}" in line, line
+        out.append((line.replace("\\n", "\n").replace("{b64}", value).replace("{}", value), value))
+    return out
+
+
+def is_seen(value: str, text: str) -> bool:
+    """The secret, or one half of it."""
+    return value[: len(value) // 2] in text or value[(len(value) + 1) // 2 :] in text
+
+
+def ordinary(name: str) -> list[str]:
+    return (FOLDER / f"ordinary_{name}.txt").read_text().splitlines()
