@@ -45,7 +45,8 @@ _TEXT: dict[str, Any] = {
     "decoder_layers": 4, "decoder_attention_heads": 4, "decoder_ffn_dim": 256, "encoder_layers": 4,
     "encoder_attention_heads": 4, "encoder_ffn_dim": 256, "num_mel_bins": 32, "max_source_positions": 64,
     "classify_num": 8, "mm_hidden_size": 128, "visual_vocab_size": 64, "num_positions": 17, "moe_layer_freq": 1,
-    "adapter_hidden_size": 64, "num_blocks": 2, "markov_rank": 8, "dflash_config": {"selector_rank": 8, "conv_kernel_size": 4, "conv_group_size": 32},
+    "adapter_hidden_size": 64, "num_blocks": 2, "markov_rank": 8,
+    "dflash_config": {"selector_rank": 8, "conv_kernel_size": 4, "conv_group_size": 32},
 }  # fmt: skip
 _TOWER: dict[str, Any] = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "num_heads": 4,
@@ -64,9 +65,14 @@ _LAYERS = {  # the families that need it say which kinds of layers their own con
 }  # fmt: skip
 
 
+_TEXT_ONLY = ("EmbeddingGemma2Model",)  # planned without its encoders
+
+
 def _config(architecture: str, language: str, layers: dict[str, Any], nested: bool) -> dict[str, Any]:
     text = {**_TEXT, "model_type": language, **layers}
     whole = {**text, "architectures": [architecture], "torch_dtype": "bfloat16", "version": "2.6"}
+    if architecture in _TEXT_ONLY:
+        return {**whole, "text_config": text} if nested else whole
     for part in (
         "vision_config",
         "audio_config",

@@ -5,7 +5,7 @@ vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 
 from msgspec.structs import replace
 
-from oomph.errors import ConfigError
+from oomph.errors import ConfigError, UnknownCache
 from oomph.ir import Attention, Block, Layer, Mixer, Modality, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
@@ -240,3 +240,64 @@ def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     builder.text.fill(vocab_size=builder.config.integer("vocab_size", default=257152))
     modalities = (Modality("image", patches(vision)),)
     return _text(builder, generation, prefix, head, towers, modalities)
+
+
+# EmbeddingGemma 2: looks both ways, inputs for each layer made from the embedding, sizes of their own on some layers.
+#
+# vLLM: models/embedding_gemma2.py (0.32.0). Its image and sound encoders are transformers' own and not planned.
+
+
+def build_embedding2(builder: Builder) -> Skeleton:
+    text = builder.text
+    for tower in ("vision_config", "audio_config"):
+        if builder.config.has(tower):
+            raise UnknownCache(f"{builder.config.where}: EmbeddingGemma 2 with a {tower} is not planned yet")
+    text.fill(  # EmbeddingGemma2TextConfig
+        vocab_size=262144, hidden_size=512, intermediate_size=2048, num_hidden_layers=24, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=256, max_position_embeddings=262144, hidden_size_per_layer_input=512,
+        embedding_dim=768,
+    )  # fmt: skip
+    hidden, heads, count = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
+    wide = {"head_dim": 512, "num_key_value_heads": 1}  # the class's own, on every sixth layer
+    own = text.table("per_layer_config") or {f"{i:02d}": wide for i in range(5, count, 6)}
+    rank = text.integer("hidden_size_per_layer_input")
+    layers = []
+    for site in builder.sites("layers"):
+        sizes = own.get(f"{site.index:02d}", own.get(str(site.index)))
+        sizes = Config(sizes if isinstance(sizes, dict) else {}, f"{text.where}, per_layer_config")
+        kv = sizes.integer("num_key_value_heads", default=text.integer("num_key_value_heads"))
+        width = sizes.integer("head_dim", default=text.integer("head_dim"))
+        rope = replace(
+            rope_of(text, width, params={"rope_theta": 1e4 if width == text.integer("head_dim") else 1e6}), capped=True
+        )
+        modules = [
+            site.qkv(hidden, heads, kv, width),
+            site.row("self_attn.o_proj", hidden, heads * width, "attention"),
+            site.norm("self_attn.q_norm", width),
+            site.norm("self_attn.k_norm", width),
+            *site.gated_mlp(hidden, text.integer("intermediate_size")),
+            site.replicated("per_layer_input_gate", rank, hidden, "other"),
+            site.replicated("per_layer_projection", hidden, rank, "other"),
+            *(site.norm(name, hidden) for name in _EMBEDDING2_NORMS),
+            Param("layer_scalar", (1,), builder.dtype, "other"),
+        ]
+        layers.append(site.layer([Attention("encoder_only", heads, kv, width, width, rope=rope)], modules))
+    site = builder.site("")
+    root = [
+        Vocab("embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        Param("norm.weight", (hidden,), builder.dtype, "norm"),
+        site.column("per_layer_model_projection", count * rank, hidden, "other"),
+        Param("per_layer_projection_norm.weight", (rank,), builder.dtype, "norm"),
+        site.replicated("embedding_projection", text.integer("embedding_dim"), hidden, "other"),
+        Param("embed_scale", (1,), builder.dtype, "other", stored=False),
+    ]
+    # config.py:312 (0.32.0): no longer than this where no flag asks for more
+    longest = min(8192, text.integer("max_position_embeddings"))
+    params = (("derived_max_len", longest), ("max_len_key", "max_position_embeddings"))
+    return Skeleton(tuple(layers), builder.block(root), pooling=True, max_position=longest, params=params)
+
+
+_EMBEDDING2_NORMS = (
+    "post_per_layer_input_norm", "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+    "post_feedforward_layernorm",
+)  # fmt: skip

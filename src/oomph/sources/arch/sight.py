@@ -6,7 +6,7 @@ hyperclovax_vision_v2.py, isaac.py, glm4v.py.
 
 from msgspec.structs import replace
 
-from oomph.ir import Modality, Tower
+from oomph.ir import Linear, Modality, Tower
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, dims, fill, tied_outside
 from oomph.sources.arch.llama import QWEN2, QWEN3
@@ -323,3 +323,48 @@ def build_opencua(builder: Builder) -> Skeleton:
     tower, _ = qwen2_5_vision(builder, "vision_tower", vision)
     layers, root = text_model(builder, "language_model.model", "language_model.lm_head")
     return Skeleton(layers, root, towers=(tower,), modalities=modalities_2(vision)[:1])
+
+
+# --- LLaVA-OneVision 2 ----------------------------------------------------------------------------------------------
+
+_ONEVISION_2 = TowerStyle(
+    sizes=(*_VIT, ("P", "patch_size=14"), ("M", "spatial_merge_size=2"), ("C", "num_channels=3")),
+    name="visual",
+    rows="""
+        embeddings.patch_embedding           conv     H C P P
+        layernorm_pre                        norm+    H
+        rotary_pos_emb.inv_freq_t            float32  4*U
+        rotary_pos_emb.inv_freq_h            float32  6*U
+        rotary_pos_emb.inv_freq_w            float32  6*U
+      each N
+        encoder.layers.0.layer_norm1         norm+    H
+        encoder.layers.0.layer_norm2         norm+    H
+        encoder.layers.0.self_attn.qkv       qkv+     H A
+        encoder.layers.0.self_attn.proj      row+     H H
+        encoder.layers.0.mlp.fc1             column+  I H
+        encoder.layers.0.mlp.fc2             row+     H I
+      then
+        merger.ln_q                          norm+    H
+        merger.mlp.0                         column+  H*M*M H*M*M
+        merger.mlp.2                         row+     O H*M*M
+    """,
+)
+
+
+def build_onevision2(builder: Builder) -> Skeleton:
+    """llava_onevision2.py: the encoder gets no quantisation config; rotary frequencies in units of 16 per half head."""
+    vision = builder.config.sub("vision_config")
+    sizes = read_sizes(_ONEVISION_2, vision)
+    unit = sizes["H"] // max(1, sizes["A"]) // 2 // 16
+    own = {"U": unit, "O": builder.text.integer("hidden_size")}
+    builder.text.fill(model_type="qwen3")
+    layers, root = text_model(builder, "language_model.model", "language_model.lm_head")
+    tower = styled_tower(builder, _ONEVISION_2, "visual", vision, own)
+    plain = tuple(
+        (times, builder.block([replace(m, scheme=None) if isinstance(m, Linear) else m for m in block.modules]))
+        for times, block in tower.blocks
+    )
+    image = _image(vision, sizes["M"])
+    return Skeleton(
+        layers, root, towers=(replace(tower, blocks=plain),), modalities=(image, Modality("video", image.max_tokens))
+    )
