@@ -36,6 +36,7 @@ class Built(Struct, frozen=True, kw_only=True):
     max_concurrency: float  # as the engine prints it
     too_long: str  # its words for a request that is longer than it serves
     replicas: int = 1  # data-parallel engines
+    largest_graph: int = 0  # tokens of the largest batch that has a CUDA graph; 0 = there is none
     # of a configuration, its times, who sends requests, who watches, and whether every block is to be followed
     loop: "Callable[[Config, StepTime, Workload, Observer, bool], Engine]"
     notes: tuple[str, ...] = ()

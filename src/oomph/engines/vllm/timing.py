@@ -17,16 +17,15 @@ def timing(plan: Plan, model: Model) -> Timing | None:
         built = engine_of(deployment).simulation(deployment, model, plan, Factors(), accepted=ACCEPTED, timed=True)
     except OomphError:
         return None
-    config, resolved = built.config, built.resolved
-    sizes = resolved.cudagraph_capture_sizes if resolved is not None and not resolved.enforce_eager else ()
-    launches = _launches(deployment, model) if sizes else 0
+    config = built.config
+    launches = _launches(deployment, model) if built.largest_graph else 0
     return Timing(
         built.time,
         config.groups,
         config.budget,
         built.error,
         1 + config.accepted / 1000,
-        max(sizes, default=0),
+        built.largest_graph,
         launches,
     )
 

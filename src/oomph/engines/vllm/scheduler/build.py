@@ -51,6 +51,7 @@ def build(
         max_concurrency=cache.max_concurrency,
         too_long=resolved.facts.scheduler.too_long,
         replicas=resolved.data_parallel_size,
+        largest_graph=0 if resolved.enforce_eager else max(resolved.cudagraph_capture_sizes, default=0),
         loop=PipelineLoop if config.stages > 1 else Loop,
         notes=notes,
     )
