@@ -4,19 +4,21 @@ Nearest first: what the engine's own words name, another layout, another checkpo
 one of its flags, another release; then the same with what the memory needs besides, and last other cards.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 from msgspec.structs import replace
 
 from oomph.advice.advise import advise
 from oomph.advice.judge import Judge, price, together
-from oomph.engines.common.levers import larger_cards_lever
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import engine_of
-from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Model, Plan
+from oomph.facts.gpus import find as find_card
+from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Lever, Model, Plan
 from oomph.ir.world import fewer_ranks, shortage
-from oomph.sources.place import repositories_like
+from oomph.sources.place import repositories_like, unknown_to_the_hub
 from oomph.units import gib
 
 _ENOUGH = 3  # answers
@@ -26,7 +28,7 @@ _NAMING = ("program", "model", "hf_repo", "hf_file", "model_url")  # llama.cpp n
 _OF_A_CHECKPOINT = ("quantization", "load_format", "dtype")  # flags that were for the checkpoint that is left
 
 
-def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[Plan], Iterable[Any]]) -> Advice:
+def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[Plan], Iterable[Lever]]) -> Advice:
     """`model`: the checkpoint, where it could be read; `memory_levers`: the engine's table for a plan with ranks."""
     plan = judge.before
     engine = engine_of(plan.deployment)
@@ -38,8 +40,12 @@ def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[P
         helps += [judged for judged in tried if judged.effect == "helps"]
         if fixes:
             break
-    distinct = {judged.change.label: judged for judged in fixes or _fixes(_on_cards(judge, plan))}
-    cheapest = sorted(distinct.values(), key=price)[:_ENOUGH]
+    if not fixes and not unknown_to_the_hub(plan.deployment.model):
+        fixes = list(_elsewhere(judge, engine, model))
+    distinct: dict[str, Judged] = {}
+    for judged in sorted(fixes, key=price):  # of releases the newest that will do
+        distinct.setdefault("release" if judged.change.version else judged.change.label, judged)
+    cheapest = list(distinct.values())[:_ENOUGH]
     return Advice(_why(plan, engine), tuple(cheapest), tuple(helps[:_ENOUGH]))
 
 
@@ -59,21 +65,25 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
     """Changes that are tried together, until one group has an answer."""
     kind = plan.verdict.refusal
     named = [change for lever in engine.refusal_levers(plan) for change in lever.changes]
-    if kind == "model":
+    if unknown_to_the_hub(plan.deployment.model):
         yield [
             Change("model", name, "checkpoint", model=name, cost="its name on the hub", rank=rank)
             for rank, name in enumerate(repositories_like(plan.deployment.model))
         ]
+        return
     if kind == "gpus":
         yield list(_over_nodes(plan, engine))
         yield [*_fewer(plan, engine), *_more_gpus(plan, engine)]
         return
     layouts, sisters = list(_layouts(plan, engine, model)), list(_sisters(plan, model))
-    yield named
+    if kind == "context":
+        named += _longer_sisters(plan)
+    yield [*sisters, *named] if "quantization" in plan.deployment.flags else named
     yield layouts if kind == "layout" else []
     yield [*_without_flags(plan, named_only=True), *sisters]
     yield list(_without_flags(plan, named_only=False))
-    yield [*_release(plan, engine), *layouts]
+    yield [*_releases(plan, engine)]
+    yield layouts
     yield [_bare(plan, engine)]
 
 
@@ -164,6 +174,10 @@ def _layouts(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterato
             flags = {tensor: n if n > 1 else None, stages: degree // n}
             yield _change(plan, flags, f"in {degree // n} stages", 20 + rank, kind="layout")
         yield _change(plan, {tensor: n if n > 1 else None}, f"on {n} of the {gpus} GPUs", rank, kind="layout")
+    if stages and sizes[stages] > 1:
+        wider = {stages: None, tensor: degree * sizes[stages]}
+        yield _change(plan, wider, "in one stage", 8, kind="layout")
+        yield _change(plan, {stages: None}, f"on {degree} of the {gpus} GPUs", 9, kind="layout")
     for rank, n in enumerate((n for n in (2, 4, 8) if degree < n <= gpus), 10):
         yield _change(plan, {tensor: n}, f"on {n} of the {gpus} GPUs", rank, kind="layout")
 
@@ -180,13 +194,40 @@ def _sisters(plan: Plan, model: Model | None) -> Iterator[Change]:
     name = model.name if model is not None else deployment.model
     wanted = str(deployment.flags.get("quantization") or "").lower().partition("_")[0]
     entries = [entry for one in catalog.variants(name) if one != name and (entry := catalog.find(one)) is not None]
-    room = sum(device.total_bytes for device in deployment.gpus)
-    entries = [entry for entry in entries if entry.bytes < room]
     entries.sort(key=lambda entry: (not wanted or wanted not in entry.id.lower(), -entry.bytes))
     dropped: dict[str, Any] = {field: None for field in _OF_A_CHECKPOINT if field in deployment.flags}
     for rank, entry in enumerate(entries[:_MOST_SISTERS]):
         cost = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
         yield Change("checkpoint", entry.id, "checkpoint", dropped, model=entry.id, cost=cost, rank=rank)
+
+
+def _longer_sisters(plan: Plan) -> Iterator[Change]:
+    """Later models of the same maker, name and size that take the context: Qwen3-32B has none, Qwen3-235B-A22B has
+    -Instruct-2507. Of the same quantisation first."""
+    from oomph import catalog
+    from oomph.catalog import names
+
+    owner, _, name = plan.deployment.model.rpartition("/")
+    wanted = max((value for value in plan.deployment.flags.values() if isinstance(value, int)), default=0)
+    family, ending = names.family(name), name.lower().removeprefix(names.family(name))
+    kin = [one for one in catalog.ids() if one.rpartition("/")[0] == owner and _is_later(one, family)]
+    for rank, one in enumerate(sorted(kin, key=lambda one: not one.lower().endswith(ending))):
+        entry = catalog.find(one)
+        if entry is not None and int(entry.config.get("max_position_embeddings") or 0) >= wanted:
+            cost = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
+            yield Change("checkpoint", one, "checkpoint", model=one, cost=cost, rank=rank)
+
+
+def _is_later(model_id: str, family: str) -> bool:
+    """Whether an id has a family's name with no more than a date or a kind behind it."""
+    from oomph.catalog import names
+
+    own = names.family(model_id)
+    others = own.removeprefix(family).strip("-").split("-")
+    return own.startswith(f"{family}-") and all(word in _LATER or re.fullmatch(r"\d{4}", word) for word in others)
+
+
+_LATER = ("instruct", "thinking", "it", "chat", "1m")
 
 
 def _without_flags(plan: Plan, *, named_only: bool) -> Iterator[Change]:
@@ -202,10 +243,20 @@ def _without_flags(plan: Plan, *, named_only: bool) -> Iterator[Change]:
             yield _change(plan, {field: None}, f"{engine.title} chooses", 1)
 
 
-def _release(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
-    newest = engine.newest()
-    if newest and plan.deployment.engine.version != newest:
-        yield Change("release", f"{engine.title} {newest}", "release", version=newest, cost="an upgrade")
+def _releases(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    """The newest, then the others from the newest on: what one refuses, an older one may still have."""
+    known = dict.fromkeys((engine.newest(), *reversed(engine.releases())))
+    for rank, version in enumerate(filter(None, known)):
+        if version != plan.deployment.engine.version:
+            yield _at_release(plan, engine, version, rank)
+
+
+def _at_release(plan: Plan, engine: EngineProtocol, version: str, rank: int = 0) -> Change:
+    """Without the flags that it lacks."""
+    moved, lost = engine.at_release(plan.deployment, version)
+    gone: dict[str, Any] = {field: None for field in plan.deployment.flags if field not in moved.flags}
+    cost = "; ".join(("another release", *lost))
+    return Change("release", f"{engine.title} {version}", "release", gone, version=version, cost=cost, rank=rank)
 
 
 def _bare(plan: Plan, engine: EngineProtocol) -> Change:
@@ -218,7 +269,7 @@ def _bare(plan: Plan, engine: EngineProtocol) -> Change:
 
 
 def _with_memory(
-    judge: Judge, tried: Sequence[Judged], memory_levers: Callable[[Plan], Iterable[Any]]
+    judge: Judge, tried: Sequence[Judged], memory_levers: Callable[[Plan], Iterable[Lever]]
 ) -> Iterator[Judged]:
     """A change that ends the refusal, with what its plan then needs; other checkpoints and cards have their turn."""
     starts = [judged for judged in tried if judged.effect in ("nothing", "helps")]
@@ -235,9 +286,40 @@ def _with_memory(
             yield answer
 
 
-def _on_cards(judge: Judge, plan: Plan) -> Iterator[Judged]:
-    """The first card that does it."""
-    for lever in larger_cards_lever(plan, ()) if plan.deployment.gpus else ():
-        change = next((change for change in lever.changes if judge.fixes(change)), None)
-        if change is not None:
-            yield judge.judge(change)
+def _elsewhere(judge: Judge, engine: EngineProtocol, model: Model | None) -> Iterator[Judged]:
+    """At most one answer: the first of other cards, more of them, the newest release and another checkpoint, the flags
+    kept if they may."""
+    plan = judge.before
+    if not plan.deployment.gpus:
+        return
+    newest = engine.newest()
+    upgrade = [[_at_release(plan, engine, newest)]] if newest and newest != plan.deployment.engine.version else []
+    bases = [[*flags, *release] for flags in ([], [_bare(plan, engine)]) for release in ([], *upgrade)]
+    bases += [[sister, *release] for sister in _sisters(plan, model) for release in ([], *upgrade)]
+    for base in bases:
+        for cards in _cards(plan, engine):
+            answer = together([*base, cards])
+            if judge.fixes(answer):
+                yield judge.judge(answer)
+                return
+
+
+def _cards(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
+    """Cards that people rent where theirs will not do, as many as there are, then as many as one and two nodes have."""
+    gpus = plan.deployment.gpus
+    sizes = _degrees(plan, engine)
+    tensor = next((field for field in sizes if field in _TENSOR), "")
+    ranks = prod(sizes.values()) or 1
+    for count in dict.fromkeys((len(gpus), 8, 16, 32)):
+        if count < len(gpus):
+            continue
+        for name in _RENTED:
+            card = find_card(name).device()
+            flags = {tensor: sizes[tensor] * count // ranks} if tensor and count > ranks and count % ranks == 0 else {}
+            words = f"on {count} x {card.name}" if count > 1 else f"on {card.name}"
+            words = " ".join(filter(None, (words, label(plan.deployment, flags) if flags else "")))
+            cost = f"instead of {len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else f"instead of {gpus[0].name}"
+            yield Change("gpus", words, "hardware", flags, gpus=(card,) * count, cost=cost)
+
+
+_RENTED = ("RTX 4090", "L40S", "A100 80GB", "H100", "H200", "B200", "B300")

@@ -6,7 +6,7 @@ plan(deployment, model=model)         with a model that is loaded already
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,8 +16,8 @@ from oomph.answers.host import parse_ram, with_ram
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
-from oomph.sources.place import looking
+from oomph.ir import Advice, Deployment, Device, Engine, Lever, Model, Plan
+from oomph.sources.place import looking, unknown_to_the_hub
 from oomph.units import MIB
 
 if TYPE_CHECKING:
@@ -86,11 +86,15 @@ def _way_out(plan: Plan, model: Model | None) -> Advice:
     from oomph.advice.refused import refusal_advice
 
     engine, judge = engine_of(plan.deployment), _judge(plan, model)
-    advice = refusal_advice(judge, model or _readable(plan.deployment.model), engine.levers)
+
+    def memory_levers(after: Plan) -> Iterable[Lever]:
+        return engine.levers(after, model if after.deployment.model == plan.deployment.model else None)
+
+    advice = refusal_advice(judge, model or _readable(plan.deployment.model), memory_levers)
     if not advice.fixes:
         advice = _with_fits_answer(judge, advice)
-    has_answer = advice.fixes or plan.verdict.refusal == "model"
-    return advice if has_answer else replace(advice, next_step=next_step(plan))
+    is_named = not unknown_to_the_hub(plan.deployment.model)
+    return replace(advice, next_step=next_step(plan)) if is_named and not advice.fixes else advice
 
 
 def _readable(name: str) -> Model | None:

@@ -28,11 +28,11 @@ _MAX_NAME = 4096
 
 
 def load_once(name: str) -> Model:
-    return _load_once(name, place.current())
+    return _load_once(name, place.key())
 
 
 @lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
-def _load_once(name: str, _: Place) -> Model:
+def _load_once(name: str, _: tuple[Place, str]) -> Model:
     return load_model(name)
 
 
@@ -48,11 +48,11 @@ def require_layers(model: Model) -> Model:
 
 def load_overridden(name: str, overrides: str) -> Model:
     """The checkpoint with values of its config.json replaced; `overrides` is JSON, so that it can be remembered."""
-    return _load_overridden(name, overrides, place.current())
+    return _load_overridden(name, overrides, place.key())
 
 
 @lru_cache(maxsize=256)
-def _load_overridden(name: str, overrides: str, _: Place) -> Model:
+def _load_overridden(name: str, overrides: str, _: tuple[Place, str]) -> Model:
     import json
 
     from oomph.sources.build import config_overrides

@@ -20,7 +20,7 @@ _current: ContextVar[Place] = ContextVar("place", default=_ANYWHERE)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)")
 _MOST_PARENTS = 20
-_LONGEST_NAME = 200  # what is longer is refused where it is loaded
+_LONGEST_NAME = 200
 # Nobody on the hub is called so: these begin a path.
 FOLDERS = frozenset(
     ("models", "model", "checkpoints", "checkpoint", "ckpt", "ckpts", "weights", "output", "outputs", "data", "tmp",
@@ -40,6 +40,14 @@ def looking(place: Place) -> Iterator[None]:
 
 def current() -> Place:
     return _current.get()
+
+
+def key() -> tuple[Place, str]:
+    """What decides which file a name stands for, for what is remembered by names."""
+    try:
+        return current(), os.getcwd()
+    except OSError:  # the working directory is gone
+        return current(), ""
 
 
 def folders_of(file: str) -> tuple[str, ...]:
@@ -95,7 +103,8 @@ def folder_note(name: str) -> str:
 
 def unknown_to_the_hub(name: str) -> bool:
     """Whether a process that takes a name for a path, else for a repository's id, would find neither."""
-    if name in dict(current().names) or not name.isprintable() or len(name) > _LONGEST_NAME or path_here(name):
+    is_odd = not name.isprintable() or len(name) > _LONGEST_NAME  # refused where it is loaded
+    if not current().exact or is_odd or name in dict(current().names) or path_here(name):
         return False
     if _ADDRESS.match(name):
         return not name.lower().endswith(".gguf")
@@ -115,7 +124,7 @@ def repositories_like(name: str) -> tuple[str, ...]:
 
 def refusal_of(name: str, engine: str) -> str:
     """Why an engine finds no model under a name; "" where it may."""
-    if not current().exact or not unknown_to_the_hub(name):
+    if not unknown_to_the_hub(name):
         return ""
     meant = repositories_like(name)
     question = f"; {meant[0]}?" if meant else ""

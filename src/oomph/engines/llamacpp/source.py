@@ -67,11 +67,11 @@ def _dynamic(loaded: Model, deployment: Deployment) -> tuple[Model, list[Extra]]
 
 def gguf_for(name: str) -> tuple[Model, int]:
     """(the model in GGUF form, bytes of its vision tower as an F16 projector)."""
-    return _gguf_for(name, place.current())
+    return _gguf_for(name, place.key())
 
 
 @lru_cache(maxsize=32)
-def _gguf_for(name: str, _: Place) -> tuple[Model, int]:
+def _gguf_for(name: str, _: tuple[Place, str]) -> tuple[Model, int]:
     from oomph import catalog
     from oomph.sources.load import load_model
 

@@ -7,10 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from oomph.commands.call import quote
+from oomph.engines.vllm.command.values import json_text
+from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir import Change, Lever, Plan
+from oomph.sources.load import load_once
+from oomph.units import cdiv
 
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
 _TOO_SMALL = re.compile(r"max_num_batched_tokens \(\d+\) is smaller than max_model_len \((\d+)\)")
@@ -25,6 +31,7 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
     message, flags = plan.verdict.message, plan.deployment.flags
     if words := _LENGTH.search(message):
         yield from _length(flags, int(words[1]), int(words[2]))
+        yield from _yarn(plan, int(words[1]))
     elif words := _TOO_SMALL.search(message):
         yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
@@ -48,6 +55,39 @@ def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lev
         label = f'"max_position_embeddings": {wanted} in --hf-overrides'
         cost = "since 0.30.0 the factor of YaRN no longer makes the context longer by itself"
         yield Lever("hf_overrides", (Change("hf_overrides", label, flags={"hf_overrides": longer}, cost=cost),))
+
+
+def _yarn(plan: Plan, wanted: int) -> Iterator[Lever]:
+    """What the cards of Qwen2.5 and Qwen3 say of longer inputs: YaRN from 32,768 tokens, by a factor of at most 4."""
+    model_type = _model_type(plan.deployment.model)
+    factor = cdiv(wanted, _YARN_FROM)
+    if model_type not in _YARN or factor > _MOST_YARN:
+        return
+    yarn: dict[str, Any] = {
+        "rope_type": "yarn",
+        "factor": float(factor),
+        "original_max_position_embeddings": _YARN_FROM,
+    }
+    field, value = "rope_scaling", yarn  # a flag of its own until 0.11.1
+    if field not in options_of(plan.deployment.engine.version).by_field:
+        own = plan.deployment.flags.get("hf_overrides")
+        longer = {"rope_parameters": {**yarn, "rope_theta": _THETA}, "max_position_embeddings": wanted}
+        field, value = "hf_overrides", {**(own if isinstance(own, Mapping) else {}), **longer}
+    label = f"--{field.replace('_', '-')} {quote(json_text(value))}"
+    cost = "YaRN, as the model's card says: short inputs may lose a little"
+    yield Lever("yarn", (Change("yarn", label, flags={field: value}, cost=cost, rank=1),))
+
+
+# README.md of Qwen/Qwen3-8B and Qwen/Qwen2.5-7B-Instruct, "Processing Long Texts"; rope_theta of their config.json
+_YARN = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+_YARN_FROM, _MOST_YARN, _THETA = 32768, 4, 1_000_000
+
+
+def _model_type(name: str) -> str:
+    try:
+        return load_once(name).model_type
+    except OomphError:
+        return ""
 
 
 def _flag(field: str, value: Any, cost: str) -> Lever:

@@ -1,0 +1,89 @@
+"""A refusal has a way out: what is not about memory is answered by a search too, and every answer is planned."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from itertools import islice
+
+import pytest
+import refused_truth
+
+from oomph import plan
+from oomph.ir.plan import Plan
+
+STEP = 1 if os.environ.get("OOMPH_REFUSALS") else 9  # every refusal in `make long`
+MOST_EMPTY = 0.05
+
+
+def planned(command: str, gpu: str, engine: str = "") -> Plan:
+    return plan(shlex.split(command), gpu=gpu, engine=engine)
+
+
+def labels(answer: Plan) -> list[str]:
+    assert answer.advice is not None
+    return [fix.change.label for fix in answer.advice.fixes]
+
+
+def test_nearly_every_refusal_of_the_truth_sets_has_a_way_out() -> None:
+    answers = [(case, refused_truth.answer(case)) for case in islice(refused_truth.refusals(), 0, None, STEP)]
+    refused = [(case.id, answer.advice) for case, answer in answers if answer is not None]
+    empty = [name for name, advice in refused if advice is None or not advice.fixes]
+    assert len(refused) > 500 / STEP
+    assert len(empty) <= MOST_EMPTY * len(refused), "\n".join(empty)
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "engine", "expected"),
+    [
+        ("vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 8", "8x H100", "vllm==0.11.0", ["--enable-expert-parallel", "-tp 4"]),
+        ("vllm serve Qwen/Qwen3-32B -tp 3", "4x H100", "", ["-tp 2", "-tp 4"]),
+        ("vllm serve Qwen/Qwen3-4B --dtype bfloat16", "T4", "", ["--dtype half"]),
+        ("vllm serve Qwen/Qwen3-8B --quantization awq", "RTX 4090", "", ["Qwen/Qwen3-8B-AWQ"]),
+        ("vllm serve Qwen/Qwen3-32B --max-model-len 65536 -tp 2", "2x H100", "", ["--max-model-len 40960", "yarn"]),
+        (
+            "vllm serve Qwen/Qwen3-235B-A22B-FP8 --max-model-len 65536 -tp 8 --enable-expert-parallel",
+            "8x H100",
+            "",
+            ["--max-model-len 40960", "yarn", "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"],
+        ),
+        (
+            "vllm serve Qwen/Qwen3-8B --enable-auto-tool-choice --tool-call-parser hermess",
+            "H100",
+            "",
+            ["--tool-call-parser hermes"],
+        ),
+        ("vllm serve qwen3-8b", "H100", "", ["Qwen/Qwen3-8B"]),
+        ("vllm serve Qwen/Qwen3-8B -dp 4", "2x H100", "", ["-dp 2", "on 4 x H100"]),
+        ("vllm serve Qwen/Qwen3-8B --attention-backend FLASHMLA", "H100", "", ["without --attention-backend FLASHMLA"]),
+        (
+            "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --context-length 65536",
+            "H100",
+            "",
+            ["without --context-length 65536"],
+        ),
+        ("trtllm-serve Qwen/Qwen3-8B-AWQ", "H100", "", ["Qwen/Qwen3-8B"]),
+    ],
+)
+def test_the_way_out(command: str, gpu: str, engine: str, expected: list[str]) -> None:
+    answer = planned(command, gpu, engine)
+    assert answer.verdict.refusal and answer.advice is not None
+    for words in expected:
+        assert any(words in label for label in labels(answer)), labels(answer)
+    for fix in answer.advice.fixes:
+        if fix.change.kind in ("hardware", "release"):
+            continue
+        again = planned(fix.command, gpu, engine)
+        assert again.verdict.outcome == "fits", fix.command
+        assert (fix.outcome, fix.effect, fix.gain_bytes) == ("fits", "fixes", 0)
+
+
+def test_a_change_that_only_ends_the_refusal_is_planned_on() -> None:
+    answer = planned("vllm serve meta-llama/Llama-3.3-70B-Instruct --quantization awq -tp 2", "2x RTX 3090")
+    assert labels(answer)[0].startswith("casperhansen/llama-3.3-70b-instruct-awq --max-model-len")
+
+
+def test_a_model_that_no_release_has_points_on() -> None:
+    answer = planned("vllm serve stepfun-ai/Step-3.7-Flash -tp 8", "8x H100", "vllm==0.21.0")
+    assert answer.advice is not None and not answer.advice.fixes
+    assert answer.advice.next_step.startswith("oomph fit stepfun-ai/Step-3.7-Flash")
