@@ -71,7 +71,7 @@ def gguf_for(name: str) -> tuple[Model, int]:
 
 
 @lru_cache(maxsize=32)
-def _gguf_for(name: str, _: tuple[Place, str]) -> tuple[Model, int]:
+def _gguf_for(name: str, _seen_from: tuple[Place, str]) -> tuple[Model, int]:
     from oomph import catalog
     from oomph.sources.load import load_model
 
