@@ -235,7 +235,7 @@ def simulate(
     at_once: bool = False,
     seed: int = 0,
     ttft: float = 2.0,
-    tpot: float = 0.0,
+    tpot: float = 0.05,
     measured: float = 0.0,
     **options: Any,
 ) -> "Answer":

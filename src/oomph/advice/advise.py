@@ -51,6 +51,15 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     )
 
 
+def is_usable(judge: Judge, fixes: Sequence[Judged]) -> bool:
+    """Whether one of them changes flags alone, or a layout, and leaves a useful part of the context."""
+    least = _context(judge.before) // _MUCH
+    return any(
+        fix.change.kind in _AT_ONCE and not fix.change.model and _context(judge.plan(fix.change)) >= least
+        for fix in fixes
+    )
+
+
 def _enough_host_memory(plan: Plan) -> str:
     """What the host must have where its memory is what breaks first; "" elsewhere."""
     host = plan.host

@@ -68,7 +68,7 @@ def with_advice(plan: Plan, model: Model | None = None) -> Plan:
 
 
 def _with_advice(plan: Plan, model: Model | None) -> Plan:
-    from oomph.advice.advise import advise as give_advice
+    from oomph.advice.advise import advise as give_advice, is_usable
 
     engine = engine_of(plan.deployment)
     if not plan.ranks:
@@ -76,7 +76,7 @@ def _with_advice(plan: Plan, model: Model | None) -> Plan:
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
     judge = _judge(plan, model)
     advice = give_advice(judge, levers, why, next_step(plan))
-    if advice.next_step and plan.verdict.outcome != "fits":
+    if plan.verdict.outcome != "fits" and not is_usable(judge, advice.fixes):
         advice = _with_fits_answer(judge, advice)
     return replace(plan, advice=advice)
 
@@ -105,14 +105,16 @@ def _readable(name: str) -> Model | None:
 
 
 def _with_fits_answer(judge: "Judge", advice: Advice) -> Advice:
-    """Where only other hardware or slower steps would do: what fit finds on the same GPUs, beside its command."""
-    from oomph.advice.judge import price
+    """Where no flag, or only other hardware or slower steps would do: what fit finds on the same GPUs, first."""
     from oomph.search.offer import change_by_fit
 
+    if judge.before.verdict.first_to_break == "host_ram":
+        return advice
     change = change_by_fit(judge.before)
     if change is None or (judged := judge.judge(change)).effect != "fixes":
         return advice
-    return replace(advice, fixes=tuple(sorted((*advice.fixes, judged), key=price)))
+    others = [fix for fix in advice.fixes if fix.command != judged.command]
+    return replace(advice, fixes=(judged, *others), next_step="")
 
 
 def try_changes(plan: Plan) -> "WhatIf":

@@ -158,14 +158,16 @@ def fit(
     )
 
 
-def pick_for(model: str, gpus: tuple[Device, ...], want: Want, engine: str) -> Best | None:
+def pick_for(
+    model: str, gpus: tuple[Device, ...], want: Want, engine: str, *, offload: bool = True, headless: bool = False
+) -> Best | None:
     """What fit picks; None where nothing meets the request, however near it comes."""
     from oomph.answers.bare_plan import run
 
     base, _ = base_of(model, gpus, engine)
     models, _ = models_of(base, False, ())
-    solver, spaces = _prepared(base, models, gpus, want, run, headless=False)
-    return BestFirst(solver, spaces, objective_of(spaces)).best()
+    solver, spaces = _prepared(base, models, gpus, want, run, headless=headless)
+    return BestFirst(solver, spaces, objective_of(spaces)).best(offload=offload)
 
 
 def _prepared(

@@ -18,7 +18,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
-from oomph.search.fit import fit, gives_up, pick_for
+from oomph.search.fit import gives_up, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 
 
@@ -83,44 +83,37 @@ _LAYOUT = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size
 
 
 def change_by_fit(plan: Plan) -> Change | None:
-    """None where fit has nothing for this checkpoint on these GPUs, or does not search this engine."""
+    """None where fit has nothing for this model on these GPUs, or does not search this engine. Another checkpoint of
+    the model counts; weights in host memory do not: the levers name those."""
     deployment = plan.deployment
     engine_terms = engine_of(deployment).terms
-    if not fills(engine_of(deployment), "fit_knobs") or (plan.ranks and not _weights_may_stay(plan)):
+    if not fills(engine_of(deployment), "fit_knobs"):
         return None
     engine = f"{deployment.engine.name}=={deployment.engine.version}"
-    length = deployment.flags.get("max_model_len")
+    length = deployment.flags.get(knobs_of(deployment).context)
     want = Want(length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 0)
     try:
-        answer = fit(deployment.model, deployment.gpus, want, engine=engine, only=True).pick
+        answer = pick_for(deployment.model, deployment.gpus, want, engine, offload=False, headless=True)
     except OomphError:
         return None
-    if answer is None:
+    if answer is None or not answer.reads_well:
         return None
     flags: dict[str, Any] = {
         name: value for name, value in answer.plan.deployment.flags.items() if deployment.flags.get(name) != value
     }
+    model = answer.point.arm.model if answer.point.arm.model != plan.model else ""
+    if model:
+        dropped = ("quantization", "load_format", "dtype")
+        flags |= {name: None for name in dropped if name in deployment.flags and name not in flags}
     divided = [name for name in _LAYOUT if deployment.flags.get(name, 1) != 1]
     if plan.verdict.refusal:  # one of its flags is what the engine refuses
         divided = list(engine_of(deployment).memory_flags(deployment))
     flags |= {name: None for name in divided if name not in answer.plan.deployment.flags}
     moves = tuple(term for term in engine_terms if term != "context")
-    kind: Kind = "offload" if any("offload" in name for name in flags) else "flag"
-    return Change(
-        "fit", _label(deployment, flags), kind, flags, cost=answer.note, rank=_RANK + len(flags), moves=moves
-    )  # fmt: skip
-
-
-def _weights_may_stay(plan: Plan) -> bool:
-    """The weights without encoders, and the context, fit on the GPUs, however they are divided."""
-    need = room = 0
-    for rank in plan.ranks:
-        weights, context = rank.terms.get("weights"), rank.terms.get("context")
-        if weights is None:
-            return False
-        need += weights.bytes - weights.parts.get("multimodal", 0) + (context.bytes if context is not None else 0)
-        room += rank.total_bytes - rank.used_by_others_bytes
-    return 0 < need < room
+    kind: Kind = "checkpoint" if model else "flag"
+    label = " ".join(filter(None, (model, _label(deployment, flags))))
+    cost = "; ".join(gives_up(answer.point)) or "what fit picks on these GPUs"
+    return Change("fit", label, kind, flags, model=model, cost=cost, rank=_RANK + len(flags), moves=moves)
 
 
 def _label(deployment: Deployment, flags: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from oomph.errors import CommandError
 @click.option("--requests", type=int, default=0, help="Requests in all (20 per user, or two minutes of a rate).")
 @click.option("--seed", type=int, default=0, help="The same seed gives the same run.")
 @click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
-@click.option("--tpot", type=float, default=0.0, help="... and P95 milliseconds per token are below this.")
+@click.option("--tpot", type=float, default=50.0, help="... and P95 milliseconds per token; 50, 0 for any.")
 @click.option("--efficiency", metavar="PART=SHARE", multiple=True, help="bandwidth, compute, experts, attention, link.")
 @click.option("--overhead", type=float, help="Milliseconds of a step outside its kernels.")
 @click.option("--measured", type=float, default=0.0, help="Measured output tokens/s at --users: scales all times.")

@@ -1,8 +1,10 @@
 """What helps with any engine that batches requests: another checkpoint, more of the same cards, larger ones."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import log
 from typing import Any
 
+from oomph.catalog import Entry
 from oomph.facts.gpus import find as find_card
 from oomph.ir import Change, Lever, Model, Plan, StageName
 from oomph.units import gib
@@ -37,7 +39,7 @@ def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped:
     entries = [catalog.find(name) for name in catalog.variants(model.name) if name != model.name]
     room = sum(device.total_bytes for device in plan.deployment.gpus)
     most = min(room, model.nbytes) if model.nbytes else room
-    smaller = sorted((entry for entry in entries if entry and entry.bytes < most), key=lambda entry: -entry.bytes)
+    smaller = _unlike([entry for entry in entries if entry and entry.bytes < most], model.name.partition("/")[0])
     flags: dict[str, Any] = {name: None for name in dropped if name in plan.deployment.flags}
     for entry in smaller[:_MOST_CHECKPOINTS]:
         download = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
@@ -45,6 +47,15 @@ def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped:
             "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=moves,
         )  # fmt: skip
         yield Lever("checkpoint", (change,))
+
+
+def _unlike(entries: Sequence[Entry], owner: str) -> list[Entry]:
+    """The largest first; of those within two hundredths of the same size one, the maker's own before others."""
+    ordered = sorted(entries, key=lambda entry: (entry.id.partition("/")[0] != owner, -entry.bytes, entry.id))
+    kept: dict[int, Entry] = {}
+    for entry in ordered:
+        kept.setdefault(round(50 * log(max(entry.bytes, 1))), entry)
+    return sorted(kept.values(), key=lambda entry: -entry.bytes)
 
 
 def idle_cards_lever(

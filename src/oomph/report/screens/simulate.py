@@ -71,7 +71,10 @@ def _held(largest: Held, style: Style, picture: bool) -> list[str]:
     if largest.users:
         paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
         again = " at a time" if paused else " asking without a pause"
-        out += [f"  {style.good(f'{largest.users:,} USERS')}{again}   ({promise})", *_people(largest)]
+        out += [
+            f"  {style.good(f'{largest.users:,} USERS')}{again}{_each(largest.result)}   ({promise})",
+            *_people(largest),
+        ]
     else:
         out.append(f"  {style.bad('NOT ONE USER')}   ({promise})")
     if largest.breaks:
@@ -90,6 +93,11 @@ def _held(largest: Held, style: Style, picture: bool) -> list[str]:
         out.append(f'  The log will say "{logged:.2f}x": that counts requests of {length:,} tokens, not these users.')
     result = largest.result or largest.beyond
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
+
+
+def _each(result: Result | None) -> str:
+    """How fast each of the users is served, half of the time."""
+    return f", {1 / result.tpot.p50:,.3g} tokens/s to each" if result is not None and result.tpot.p50 else ""
 
 
 def promise_words(target: Target) -> str:
@@ -117,7 +125,8 @@ def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
     result = sim.result
     out = []
     if sim.load.arrivals.users:
-        out.append(f"  {style.bold(f'{sim.load.arrivals.users:,} users')}")
+        count = sim.load.arrivals.users
+        out.append(f"  {style.bold(f'{count:,} user' + 's' * (count > 1))}{_each(result)}")
     if sim.target is not None and not result.rejected and not result.never:
         why = breach(result, sim.target)
         if why:
