@@ -25,6 +25,7 @@ from oomph.engines.vllm.weights.loaded import WeightsPlan, first_failing_allocat
 from oomph.engines.vllm.weights.online import online_scheme, quantised
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
+from oomph.facts.gpus import named
 from oomph.facts.vllm import activation as facts, outside
 from oomph.facts.vllm.running import is_eagle_head
 from oomph.facts.vllm.serving import v2_sampler_state
@@ -157,7 +158,7 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         embeds=encoded.embeds,
         triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
         block_size=settings.block_size,
-        l2_bytes=facts.L2_MIB.get(device.name, 0) * MIB,
+        l2_bytes=card.l2_bytes if (card := named(device.name)) is not None else 0,
     )
     return replace(batch, draft_pass=_draft_pass(run, batch)) if batch.drafts else batch
 

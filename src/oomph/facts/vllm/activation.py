@@ -200,12 +200,3 @@ class Profile(Facts):
 # Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).
 TRITON_FLUSH_BYTES = 256_000_000
 OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11 only
-
-# Inductor times its kernels over a buffer as large as the card's L2 cache (torch/_inductor/runtime/benchmarking.py).
-# MiB, by our names of the cards: the H200's was seen in a trace, the others are from NVIDIA's architecture whitepapers.
-L2_MIB: dict[str, int] = {
-    "T4": 4, "V100": 6, "A10": 6, "A10G": 6, "A40": 6, "RTX A6000": 6, "RTX 3090": 6, "A100 40GB": 40, "A100 80GB": 40,
-    "L4": 48, "L40": 96, "L40S": 96, "RTX 6000 Ada": 96, "RTX 4090": 72, "RTX 4080": 64, "RTX 4070 Ti": 48,
-    "H100": 50, "H100 PCIe": 50, "H100 NVL": 50, "H20": 60, "H200": 60, "B200": 126, "RTX 5090": 96, "RTX 5080": 64,
-    "RTX 5070 Ti": 48, "RTX PRO 6000": 128, "GB10": 24,
-}  # fmt: skip
