@@ -46,9 +46,15 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         tuple(why),
         tuple(fixes),
         tuple(sorted((j for j in judged if j.effect == "helps"), key=lambda j: -j.gain_bytes)),
-        tuple(j for j in judged if j.effect in ("nothing", "worse", "refused")),
+        tuple(j for j in judged if j.effect in ("nothing", "worse", "refused") and not _moves_a_fix(j, fixes)),
         next_step if all(j.change.kind in ("hardware", "offload") for j in fixes) else "",
     )
+
+
+def _moves_a_fix(useless: Judged, fixes: Sequence[Judged]) -> bool:
+    """The other direction of a flag that alone fixes the plan: who reads of the fix does not turn it the wrong way."""
+    fields = useless.change.flags.keys()
+    return bool(fields) and any(fix.change.flags.keys() == fields and not fix.change.model for fix in fixes)
 
 
 def is_usable(judge: Judge, fixes: Sequence[Judged]) -> bool:

@@ -130,6 +130,8 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
     if verdict.stage == "host_ram":
         return style.bad("WILL NOT START") + f"   the host runs out of memory: {gib(verdict.short_bytes)} short"
     where = STAGE_WORDS[verdict.stage or "other"][1] + detail
+    if too_many := too_many_sequences(plan):
+        return style.bad("WILL NOT START") + f"   {too_many}"
     return style.bad("WILL NOT START") + f"   out of memory {where}: {short_words(plan)}"
 
 
@@ -192,3 +194,14 @@ def settling_words(verdict: Verdict) -> str:
 def _spread(verdict: Verdict) -> str:
     margin = verdict.margin or Margin(0, 0, 0)
     return f"about {gib((margin.high - margin.low) / 2)}"
+
+
+def too_many_sequences(plan: Plan) -> str:
+    """Where one request fits and the states of all that may run do not, memory is not what a reader should hear of."""
+    kv, sequences = plan.kv, int(plan.resolved.get("max_num_seqs") or 0)
+    if plan.verdict.stage != "kv_check" or kv is None or not 0 < kv.num_blocks < sequences:
+        return ""
+    if kv.need_bytes > kv.available_bytes:
+        return ""
+    fits = f"{kv.num_blocks:,} fit"
+    return f"{sequences:,} sequences may run at once, each has a state of its own, and {fits}: fewer of them start"
