@@ -38,6 +38,13 @@ def memory_stats(device): return {"allocated_bytes.all.current": 20 * 2**30, "re
     "vllm/version.py": "__version__ = '{version}'",
     "vllm/v1/__init__.py": "",
     "vllm/v1/engine/__init__.py": "",
+    "vllm/v1/engine/exceptions.py": """
+class EngineDeadError(Exception):
+    def __init__(self): super().__init__("EngineCore encountered an issue.")
+""",
+    "vllm/v1/engine/utils.py": """
+def wait_for_engine_startup(): raise RuntimeError("Engine core initialization failed.")
+""",
     "vllm/v1/engine/core.py": """
 class EngineCore:
     def __init__(self, config, executor_class):
@@ -130,6 +137,26 @@ config = N(
     compilation_config=N(cudagraph_mode=N(name="FULL_AND_PIECEWISE"), cudagraph_capture_sizes=[1, 2, 4]),
 )
 exec(asked.get("first", ""))
+if asked.get("killed_at"):
+    import os, time, oomph_vllm
+    oomph_vllm.register()
+    if not (child := os.fork()):
+        if asked["killed_at"] == "weights_load":
+            from vllm.v1.worker.gpu_worker import Worker
+            Worker.load_model = lambda self: os._exit(9)
+            import oomph_vllm.hooks as h, oomph_vllm.watching as w
+            import vllm.v1.worker.gpu_worker as g
+            h.patch(g, next(k for k in h.HOOKS if k.stage == "weights_load"), w.watch)
+        EngineCore(config, Executor)
+        os._exit(9)
+    os.waitpid(child, 0)
+    import vllm.v1.engine.exceptions, vllm.v1.engine.utils
+    try:
+        if asked["killed_at"] == "weights_load": vllm.v1.engine.utils.wait_for_engine_startup()
+        raise vllm.v1.engine.exceptions.EngineDeadError()
+    except Exception as error:
+        print("raised", type(error).__name__, error)
+    sys.exit()
 try:
     engine = EngineCore(config, Executor)
     batch = N(num_scheduled_tokens={"req-a": 5, "req-b": 2043}, scheduled_encoder_inputs={"req-b": [0, 1]})

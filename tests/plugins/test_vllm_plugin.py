@@ -102,6 +102,15 @@ def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stag
         assert "the largest, req-b, has 2043 tokens and 2 images or clips" in played.output
 
 
+@pytest.mark.parametrize(
+    ("stage", "words"), [("weights_load", "while loading the weights"), ("serving", "while serving")]
+)
+def test_a_kill_is_told_by_the_process_that_waits(tmp_path: Path, stage: str, words: str) -> None:
+    played = play(tmp_path, killed_at=stage)
+    assert f"oomph: the engine's process ended {words} without an error of its own" in played.output
+    assert "\nraised " in played.output and played.output.count("without an error") == 1
+
+
 def test_off_and_quiet(tmp_path: Path) -> None:
     off = play(tmp_path, mode="0")
     assert "oomph" not in off.output and not off.cache.exists()

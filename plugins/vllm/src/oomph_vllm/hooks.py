@@ -35,6 +35,8 @@ _WORKER, _V1, _V2 = "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu_model_runne
 HOOKS = (
     Hook("vllm.v1.executor.abstract", "Executor.__init__", "engine_start", "the resolved configuration"),
     Hook("vllm.v1.engine.core", "EngineCore._initialize_kv_caches", "kv_check", "the KV cache's blocks"),
+    Hook("vllm.v1.engine.utils", "wait_for_engine_startup", "engine_gone", "whether the engine died without a word"),
+    Hook("vllm.v1.engine.exceptions", "EngineDeadError.__init__", "engine_gone", "the same, once it serves"),
     Hook(_WORKER, "Worker.init_device", "startup_free_memory", "memory at the first snapshot"),
     Hook(_WORKER, "Worker.load_model", "weights_load", "weights and their peak"),
     Hook(_WORKER, "Worker.determine_available_memory", "profile_run", "what profiling left for the KV cache"),

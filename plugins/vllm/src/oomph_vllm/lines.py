@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 GIB = 2**30
+ROUNDING = GIB // 200  # what is printed has two decimals
 _OUTCOMES = {"fits": "FITS", "at_risk": "STARTS, AT RISK", "close": "TOO CLOSE TO CALL", "fails": "WILL NOT START"}
 _STAGES = {
     "startup_free_memory": "at the free-memory check", "weights_load": "while loading the weights",
@@ -60,7 +61,7 @@ def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
     )
     stages = rank.get("stages", [])
     if stages and decision.get("fits"):
-        text.append(f"left when serving: {gib(total - max(stage['peak_bytes'] for stage in stages))}")
+        text.append(f"left when ready: {gib(total - stages[-1]['resident_bytes'])}")
     fixes = answer.get("advice", {}).get("fixes", [])
     if not decision.get("fits") and fixes:
         text.append(f"this starts: {fixes[0]['change']} ({fixes[0]['cost']})")
@@ -75,12 +76,22 @@ def ledger(answer: Mapping[str, Any], measured: Mapping[str, int]) -> list[str]:
     for name, words in _TERMS.items():
         if name in measured and name in terms:
             planned, real = int(terms[name]["bytes"]), measured[name]
-            inside = "inside" if terms[name]["low"] <= real <= terms[name]["high"] else "outside"
+            low, high = int(terms[name]["low"]) - ROUNDING, int(terms[name]["high"]) + ROUNDING
+            inside = "inside" if low <= real <= high else "outside"
             text.append(f"{words}: planned {gib(planned)}, measured {gib(real)}, {inside} its interval")
     if "captured" in measured:
         text.append(f"CUDA graphs, captured: {gib(measured['captured'])}")
     if "ready_free" in measured:
         text.append(f"free when ready: {gib(measured['ready_free'])}")
+    return text
+
+
+def killed(record: Mapping[str, Any]) -> list[str]:
+    died = record["death"]
+    text = [f"the engine's process ended {stage_words(died['stage'])} without an error of its own: it was killed"]
+    if host := died["host"]:
+        text.append(f"host memory: {gib(host['available'])} available of {gib(host['total'])}")
+    text.append("whether the host's memory ran out: dmesg -T | grep -i 'killed process', or the pod's OOMKilled")
     return text
 
 
@@ -91,7 +102,8 @@ def death(record: Mapping[str, Any], file: Path | None) -> list[str]:
     if gpu := died["gpu"]:
         others = gpu["total"] - gpu["free"] - gpu["reserved"]
         text.append(
-            f"on the card: {gib(gpu['allocated'])} allocated, {gib(gpu['reserved'] - gpu['allocated'])} reserved and "
+            f"on the card after it: {gib(gpu['allocated'])} allocated, "
+            f"{gib(gpu['reserved'] - gpu['allocated'])} reserved and "
             f"unused, {gib(others)} outside PyTorch, {gib(gpu['free'])} free of {gib(gpu['total'])}"
         )
     for holder in died["holders"]:
@@ -106,7 +118,8 @@ def death(record: Mapping[str, Any], file: Path | None) -> list[str]:
     if cause := explanation.get("cause"):
         text.append(f"{cause['title']}: {cause['text']}")
     for remedy in explanation.get("remedies", [])[:3]:
-        text.append(f"{'works (planned)' if remedy['verified'] else 'try'}: {remedy['change']} ({remedy['costs']})")
+        cost = f" ({remedy['costs']})" if remedy["costs"] else ""
+        text.append(f"{'works (planned)' if remedy['verified'] else 'try'}: {remedy['change']}{cost}")
     if file is not None:
         text.append(f"all of it: {file} (oomph explain {file})")
     return text

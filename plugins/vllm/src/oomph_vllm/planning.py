@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from oomph_vllm import lines
+from oomph_vllm import lines, state
 from oomph_vllm.config import environment, value_at, words
 
 WAIT_S = 4.0
@@ -23,6 +23,7 @@ class Planned:
     def __init__(self, config: Any, version: str, say: bool) -> None:
         self.answer: dict[str, Any] = {}
         self.plan: Any = None
+        self._used_before = state.used()  # the engine's own context is not there yet, and will be while this is planned
         self._thread = threading.Thread(target=self._make, args=(config, version, say), name="oomph-plan", daemon=True)
         self._thread.start()
 
@@ -32,12 +33,25 @@ class Planned:
     def _make(self, config: Any, version: str, say: bool) -> None:
         try:
             began = time.perf_counter()
-            self.plan = make_plan(words(config), version, value_at(config, "model_config.revision"))
+            first = make_plan(words(config), version, value_at(config, "model_config.revision"))
+            self.plan = self._without_ourselves(first)
             self.answer = self.plan.to_dict()
             if say:
                 lines.say(lines.foreseen(self.answer, time.perf_counter() - began))
         except Exception as error:
             lines.say([f"this start is not planned: {type(error).__name__}: {error}"])
+
+    def _without_ourselves(self, plan: Any) -> Any:
+        """The plan, with what this engine has taken since it was first looked at counted as free."""
+        from msgspec.structs import replace
+
+        import oomph
+
+        own = [max(0, now - then) for then, now in zip(self._used_before, state.used())]
+        gpus = plan.deployment.gpus
+        taken = [own[state.physical(index)] if state.physical(index) < len(own) else 0 for index in range(len(gpus))]
+        cards = tuple(replace(card, used_bytes=max(0, card.used_bytes - size)) for card, size in zip(gpus, taken))
+        return oomph.plan(replace(plan.deployment, gpus=cards))
 
     def learn(self, measured: Mapping[str, int]) -> None:
         """The record for `oomph learn`: figures only."""
@@ -59,9 +73,9 @@ def make_plan(command: list[str], version: str, revision: str | None = None) -> 
     settings = [f"{name}={value}" for name, value in environment().items() if name != "CUDA_VISIBLE_DEVICES"]
     text = shlex.join(["env", *settings, *planned] if settings else planned)
     try:
-        return oomph.plan(text, engine=f"vllm=={version}")
+        return oomph.plan(text, engine=f"vllm=={version}", advise=False)
     except oomph.CommandError:
-        return oomph.plan(text)  # a release that this oomph does not know: the newest one that it does
+        return oomph.plan(text, advise=False)  # a release that this oomph does not know: the newest one that it does
 
 
 def local_folder(model: str, revision: str | None) -> str:

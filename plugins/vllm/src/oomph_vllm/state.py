@@ -31,7 +31,7 @@ def holders(index: int = 0) -> list[dict[str, Any]]:
     with contextlib.suppress(Exception):
         nvml = _nvml()
         nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByIndex(_physical(index))
+        handle = nvml.nvmlDeviceGetHandleByIndex(physical(index))
         return [
             {"pid": process.pid, "bytes": int(process.usedGpuMemory or 0), "is_this": process.pid == os.getpid(),
              "program": _program(process.pid)}
@@ -40,11 +40,21 @@ def holders(index: int = 0) -> list[dict[str, Any]]:
     return []
 
 
+def used() -> list[int]:
+    """Bytes in use on each card, by its number."""
+    with contextlib.suppress(Exception):
+        nvml = _nvml()
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        return [int(nvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles]
+    return []
+
+
 def card(index: int = 0) -> str:
     with contextlib.suppress(Exception):
         nvml = _nvml()
         nvml.nvmlInit()
-        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(_physical(index)))
+        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(physical(index)))
         return name.decode() if isinstance(name, bytes) else str(name)
     return ""
 
@@ -57,7 +67,7 @@ def _nvml() -> Any:
     return pynvml
 
 
-def _physical(index: int) -> int:
+def physical(index: int) -> int:
     """CUDA_VISIBLE_DEVICES by number; by UUID the first cards are taken."""
     visible = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
     return int(visible[index]) if index < len(visible) and visible[index].isdigit() else index

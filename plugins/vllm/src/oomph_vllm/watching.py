@@ -53,6 +53,8 @@ def _look_at(owner: Any) -> None:
 
 def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
     owner = args[0] if args else None
+    if hook.stage == "engine_gone":
+        return
     if hook.stage == "engine_start":
         _engine_starts(next((each for each in args[1:] if hasattr(each, "model_config")), None))
         return
@@ -67,6 +69,10 @@ def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
 
 def after(hook: Hook, args: Sequence[Any], result: Any) -> None:
     if hook.stage == "engine_start":
+        return
+    if hook.stage == "engine_gone":
+        if hook.name.startswith("EngineDeadError"):
+            _engine_gone()
         return
     _look_at(args[0] if args else None)
     record = _record()
@@ -139,6 +145,9 @@ def _engine_ready() -> None:
 def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
     if isinstance(error, _NOT_DEATHS) or getattr(error, "_oomph_seen", False):
         return
+    if hook.stage == "engine_gone":
+        _engine_gone()
+        return
     error._oomph_seen = True  # type: ignore[attr-defined]
     _look_at(args[0] if args else None)
     if hook.stage == "engine_start" and any(run.read(f"death-rank{rank}") for rank in range(64)):
@@ -161,6 +170,18 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
         file = run.write(f"death-{_name()}", record) or file
         if mode() != "quiet":
             lines.say(lines.death(record, file))
+
+
+def _engine_gone() -> None:
+    """In the process that waits for the engine: a kill leaves no error, only the stage that was reached."""
+    rank = run.read("rank0")
+    if rank is None or run.read("killed") or any(run.read(f"death-rank{number}") for number in range(64)):
+        return
+    stage = "runtime_request" if run.read("start") else str(rank.get("reached", "other"))
+    record = {**rank, "kind": "death", "death": {"stage": stage, "host": state.host()}, "log": log_lines.kept()}
+    run.write("killed", record)
+    if mode() != "quiet":
+        lines.say(lines.killed(record))
 
 
 def _stage(hook: Hook) -> str:
