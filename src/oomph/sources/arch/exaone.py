@@ -3,6 +3,8 @@
 Behind it: EXAONE 4.5.
 """
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
 from oomph.ir import Layer, Module, Rope
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing
@@ -104,9 +106,15 @@ def build_vision(builder: Builder) -> Skeleton:
     visual = builder.root("model.visual", "visual")
     prefix = "model.language_model" if visual.startswith("model.") else "model"
     tower, modalities = qwen2_5_vision(builder, visual, builder.config.sub("vision_config"))
+    layers = decoder_layers(builder, VISION_STYLE, prefix)
+    # exaone4_5_mtp.py: layers of the same kind
+    nextn = builder.text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    sites = builder.sites("mtp.layers", nextn, len(layers))
     return Skeleton(
-        decoder_layers(builder, VISION_STYLE, prefix),
+        layers,
         decoder_root(builder, VISION_STYLE, prefix),
+        drafts=tuple(replace(layers[-1], index=site.index, prefix=site.prefix) for site in sites),
+        draft_root=builder.block(_draft_root(builder) if nextn else []),
         towers=(tower,),
         modalities=modalities,
     )

@@ -178,7 +178,13 @@ def build_ocr(builder: Builder) -> Skeleton:
     language = dense_text(builder, prefix, head)
     tower = _ocr_vision(builder, f"{outer}visual", builder.config.sub("vision_config"))
     modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
-    return Skeleton(language.layers, language.root, towers=(tower,), modalities=modalities)
+    drafts = []  # glm_ocr_mtp.py: a layer of the same kind; embedding and head are the target's
+    text, last = builder.text, language.layers[-1]
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    for site in builder.sites(f"{prefix}.layers", nextn, len(language.layers)):
+        sizes = text.integer("hidden_size"), text.integer("vocab_size")
+        drafts.append(site.layer(last.mixers, nextn_modules(site, *sizes, list(last.block.modules), own_vocab=False)))
+    return Skeleton(language.layers, language.root, drafts=tuple(drafts), towers=(tower,), modalities=modalities)
 
 
 def _ocr_vision(builder: Builder, prefix: str, vision: Config) -> Tower:

@@ -5,11 +5,13 @@ vLLM: models/hy_v3.py (0.32.0).
 Behind it: Hunyuan 4.
 """
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
 from oomph.ir import Indexer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder
-from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules
+from oomph.sources.arch.decoder import ALL_STAGES, Style, attention_modules, decoder, dims
+from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules, nextn_modules
 from oomph.sources.config import Config
 
 STYLE = Style(
@@ -23,7 +25,16 @@ STYLE = Style(
 
 
 def build(builder: Builder) -> Skeleton:
-    return decoder(builder, STYLE, mlp=_mlp)
+    model, text = decoder(builder, STYLE, mlp=_mlp), builder.text
+    hidden, sizes = text.integer("hidden_size"), dims(text, STYLE)
+    drafts = []  # hy_v3_mtp.py: embedding and head are the target's
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    for site in builder.sites("model.layers", nextn, len(model.layers)):
+        norms = [site.norm(name, hidden) for name in STYLE.norms]
+        block = [*attention_modules(builder, site, STYLE, *sizes), *_mlp(site, site.index), *norms]
+        own = nextn_modules(site, hidden, text.integer("vocab_size"), block, own_vocab=False)
+        drafts.append(site.layer(model.layers[0].mixers, own))
+    return replace(model, drafts=tuple(drafts))
 
 
 def _mlp(site: Site, index: int) -> list[Module]:

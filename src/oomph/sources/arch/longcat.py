@@ -32,7 +32,18 @@ def build(builder: Builder) -> Skeleton:
         ]
         layers.append(site.layer([mixer, mixer], modules))
     root = decoder_root(builder, Style())
-    return Skeleton(tuple(layers), builder.block([*root.modules, *_ngrams(builder, text)]))
+    drafts = []  # longcat_flash_mtp.py: latent attention and a dense MLP
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    for site in builder.sites("model.mtp.layers", nextn, 2 * len(layers)):
+        own: list[Module] = [
+            *(site.norm(norm, hidden) for norm in ("enorm", "hnorm", "final_layernorm")),
+            site.replicated("eh_proj", hidden, 2 * hidden, "other"),
+            *mla_modules(site, text),
+            *site.gated_mlp(hidden, text.integer("intermediate_size", default=wide)),
+            *(site.norm(norm, hidden) for norm in ("input_layernorm", "post_attention_layernorm")),
+        ]
+        drafts.append(site.layer([mixer], own))
+    return Skeleton(tuple(layers), builder.block([*root.modules, *_ngrams(builder, text)]), drafts=tuple(drafts))
 
 
 def _ngrams(builder: Builder, text: Config) -> list[Module]:

@@ -65,7 +65,23 @@ def _v2(builder: Builder) -> Skeleton:
             site.norm("post_attention_layernorm", hidden),
         ]
         layers.append(site.layer([attention], modules))
-    return Skeleton(tuple(layers), decoder_root(builder, Style()))
+    return Skeleton(tuple(layers), decoder_root(builder, Style()), drafts=_v2_draft(builder, local, len(layers)))
+
+
+def _v2_draft(builder: Builder, attention: Attention, index: int) -> tuple[Layer, ...]:
+    """mimo_v2_mtp.py: one sliding layer with a dense MLP, of however many the checkpoint has."""
+    text, site = builder.text, builder.site("model.mtp.layers.0", index)
+    if not text.integer("num_nextn_predict_layers", "num_mtp_layers", default=0, low=0):
+        return ()
+    hidden = text.integer("hidden_size")
+    modules: list[Module] = [
+        *(site.norm(name, hidden) for name in ("enorm", "hnorm")),
+        site.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
+        *_v2_modules(site, attention),
+        *site.gated_mlp(hidden, text.integer("intermediate_size")),
+        *(site.norm(name, hidden) for name in ("input_layernorm", "pre_mlp_layernorm", "final_layernorm")),
+    ]
+    return (site.layer([attention], modules),)
 
 
 def _pattern(text: Config, key: str, count: int) -> list[int]:

@@ -11,6 +11,7 @@ from oomph.errors import ConfigError
 from oomph.ir import Attention, Block, Layer, Linear, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
+from oomph.sources.arch.mla import nextn_modules
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
@@ -80,10 +81,15 @@ def build_flash(builder: Builder) -> Skeleton:
     layers = tuple(
         _layer(site, text, kinds[site.index], site.index in sparse) for site in builder.sites("model.layers", count)
     )
-    return Skeleton(
-        layers,
-        builder.head(text.integer("vocab_size"), text.integer("hidden_size"), tied=text.flag("tie_word_embeddings")),
-    )
+    hidden, vocab, drafts = text.integer("hidden_size"), text.integer("vocab_size"), []
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    for site in builder.sites("model.layers", nextn, count):  # step3p5_mtp.py
+        kind = kinds[site.index] if site.index < len(kinds) else "full_attention"
+        layer = _layer(site, text, kind, site.index in sparse)
+        own = nextn_modules(site, hidden, vocab, list(layer.block.modules), own_vocab=False)
+        drafts.append(site.layer(layer.mixers, own))
+    root = builder.head(vocab, hidden, tied=text.flag("tie_word_embeddings"))
+    return Skeleton(layers, root, drafts=tuple(drafts))
 
 
 def _sparse(text: Config, count: int) -> frozenset[int]:
