@@ -77,20 +77,22 @@ def _rank(rank_plan: RankPlan) -> RankOutput:
         rank_plan.gpu,
         rank_plan.total_bytes,
         rank_plan.used_by_others_bytes,
-        rank_plan.requested_bytes,
+        max(0, rank_plan.requested_bytes),
         {name: _term(name, term, rank_plan) for name, term in rank_plan.terms.items()},
         [StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in rank_plan.stages],
     )
 
 
 def _term(name: str, term: Term, rank: RankPlan) -> TermOutput:
+    """What is left for the cache is nothing where it is negative; how much is missing is the verdict's."""
     created = rank.created_bytes if name == "weights" else UNSET
-    return TermOutput(term.bytes, term.low, term.high, term.basis, term.parts, term.why, created)
+    sizes = (max(0, size) for size in (term.bytes, term.low, term.high))
+    return TermOutput(*sizes, term.basis, term.parts, term.why, created)
 
 
 def _kv(kv: KvSummary) -> KvOutput:
     return KvOutput(
-        available_bytes=kv.available_bytes,
+        available_bytes=max(0, kv.available_bytes),
         num_blocks=kv.num_blocks,
         bytes_per_block=kv.bytes_per_block,
         block_size=kv.block_size,

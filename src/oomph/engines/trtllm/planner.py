@@ -245,11 +245,16 @@ def _summary(state: RankState) -> dict[str, Any]:
         "estimated_tokens": pool.estimated_tokens,
         "blocks_per_window": {str(window): count for window, count in pool.blocks.items()},
         "served_max_seq_len": pool.served_length,
-        "reserve_bytes": state.reserve,
+        "reserve_bytes": max(0, state.reserve),
         "pool_limited_by": pool.limited_by,
     }
     summary["components"] = [
-        {"name": step.name[0], "stage": step.stage, "free_before": step.before, "free_after": step.after}
+        {
+            "name": step.name[0],
+            "stage": step.stage,
+            "free_before": max(0, step.before),
+            "free_after": max(0, step.after),
+        }
         for step in components(state)
     ]
     if state.cells.state:
