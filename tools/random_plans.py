@@ -96,7 +96,7 @@ def _in_terms(rank: dict[str, Any]) -> Iterator[str]:
     kv = terms.get("available_kv")
     if kv is None or "requested" not in kv["parts"]:
         return
-    if sum(kv["parts"].values()) != kv["bytes"] or kv["parts"]["requested"] != rank["requested_bytes"]:
+    if max(0, sum(kv["parts"].values())) != kv["bytes"] or kv["parts"]["requested"] != rank["requested_bytes"]:
         yield f"the terms do not add up to the budget: {kv['parts']} and {kv['bytes']}"
     for name, size in kv["parts"].items():
         if name not in ("requested", "others") and (name not in terms or terms[name]["bytes"] != -size):
