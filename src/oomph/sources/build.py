@@ -116,9 +116,13 @@ def text_of(config: Config) -> Config:
 
 def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor, ...] | None, source: str) -> Model:
     """An architecture without a family file: its weights are what the headers say, its caches are not guessed."""
+    from oomph.facts.vllm.architectures import NOT_PLANNED
+
+    reason = NOT_PLANNED.get(architecture)
+    unknown = f"is not planned: {reason}" if reason else "is not known"
     if tensors is None:
         raise UnknownCache(
-            f"the architecture {architecture or '(none)'} of {name} is not known",
+            f"the architecture {architecture or '(none)'} of {name} {unknown}",
             hint="with the checkpoint's safetensors headers (a folder or a hub id) its weights can be told",
         )
     text = text_of(config)
@@ -136,7 +140,7 @@ def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor,
         source=source,
         basis="headers",
         opaque=True,
-        warnings=(f"the architecture {architecture} is not known: weights only, from the headers",),
+        warnings=(f"the architecture {architecture} {unknown}: weights only, from the headers",),
     )
 
 

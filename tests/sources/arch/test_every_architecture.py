@@ -57,7 +57,7 @@ _TOWER: dict[str, Any] = {
     "pixel_shuffle_ratio": 0.5, "num_position_embeddings": 64, "input_dim": 64, "model_type": "siglip_vision_model",
     "num_positions": 17, "encoder_hidden_size": 128, "output_hidden_size": 128, "merge_size": 2, "pos_emb_size": 16,
 }  # fmt: skip
-_LAYERS = {  # the families that need it say which kinds of layers their own config names
+LAYERS = {  # the families that need it say which kinds of layers their own config names
     "plain": {}, "windows": {"layer_types": ["sliding_attention", "full_attention"] * 2},
     "linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "lists": {"moe_layer_freq": [0, 1, 1, 1], "layers_block_type": ["mamba", "attention", "mlp", "moe"]},
@@ -68,7 +68,7 @@ _LAYERS = {  # the families that need it say which kinds of layers their own con
 _TEXT_ONLY = ("EmbeddingGemma2Model",)  # planned without its encoders
 
 
-def _config(architecture: str, language: str, layers: dict[str, Any], nested: bool) -> dict[str, Any]:
+def every_key(architecture: str, language: str, layers: dict[str, Any], nested: bool) -> dict[str, Any]:
     text = {**_TEXT, "model_type": language, **layers}
     whole = {**text, "architectures": [architecture], "torch_dtype": "bfloat16", "version": "2.6"}
     if architecture in _TEXT_ONLY:
@@ -88,9 +88,9 @@ def _config(architecture: str, language: str, layers: dict[str, Any], nested: bo
 def _models(architecture: str) -> list[Model]:
     models = []
     for language in ("llama", "qwen2", "opt"):
-        for layers in _LAYERS.values():
+        for layers in LAYERS.values():
             try:
-                models.append(build_model(architecture, _config(architecture, language, layers, language != "llama")))
+                models.append(build_model(architecture, every_key(architecture, language, layers, language != "llama")))
             except OomphError as error:
                 assert str(error)  # a sentence about this config
     return models

@@ -65,9 +65,10 @@ def build_mobius(builder: Builder) -> Skeleton:
     hidden, count = text.integer("hidden_size"), text.integer("num_experts")
     scales = ("attn_layer_scale", "ffn_layer_scale") if text.flag("layer_scale") else ()
 
-    def own(layer: Layer) -> Layer:
+    def own(layer: Layer, *apart: str) -> Layer:
+        """With the scales of both residuals, and without the modules that stand beside the layers."""
         site = builder.site(layer.prefix, layer.index)
-        kept = [module for module in layer.block.modules if module.name not in ("mlp.gate", "mlp.experts")]
+        kept = [module for module in layer.block.modules if module.name not in apart]
         return replace(layer, block=builder.block([*kept, *(site.norm(name, hidden) for name in scales)]))
 
     site, experts = builder.site("model.language_model"), list[Module]()
@@ -80,5 +81,6 @@ def build_mobius(builder: Builder) -> Skeleton:
             site.experts(count, hidden, inner, top_k, at=f"{at}.experts", layout="stacked", routing=routing),
         ]
     table = rope_of(text, _width(model))
-    layers = tuple(_turned(own(layer), table) for layer in model.layers)
-    return replace(model, layers=layers, root=builder.block([*model.root.modules, *experts]))
+    layers = tuple(_turned(own(layer, "mlp.gate", "mlp.experts"), table) for layer in model.layers)
+    drafts = tuple(own(layer) for layer in model.drafts)
+    return replace(model, layers=layers, drafts=drafts, root=builder.block([*model.root.modules, *experts]))
