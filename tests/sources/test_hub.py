@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import huggingface_hub.constants
 import pytest
 from loopback_hub import Fault, LoopbackHub, Sparse
 from test_gguf import header as gguf_header, info, write_split
@@ -52,7 +51,6 @@ class Environment:
     def set(self, **variables: str) -> None:
         for name, value in variables.items():
             self._monkeypatch.setenv(name, value)
-        importlib.reload(huggingface_hub.constants)
 
 
 @pytest.fixture
@@ -73,8 +71,6 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Environme
         )
         server.add("org/plain", {"config.json": CONFIG})
         yield Environment(server, monkeypatch, tmp_path / "home")
-    monkeypatch.undo()
-    importlib.reload(huggingface_hub.constants)
 
 
 # --- what is there

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import huggingface_hub.constants
 import pytest
 from loopback_hub import LoopbackHub
 
@@ -27,10 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoopbackHub
     with LoopbackHub() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-        importlib.reload(huggingface_hub.constants)
         yield server
-    monkeypatch.undo()
-    importlib.reload(huggingface_hub.constants)
 
 
 def published(hub: LoopbackHub, repo: str, tmp_path: Path) -> None:

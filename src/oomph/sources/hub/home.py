@@ -1,7 +1,7 @@
-"""Where the hub is, who we are and where its cache is, as huggingface_hub says.
+"""Where the hub is, who we are and where its cache is, by the variables and files of huggingface_hub.
 
-HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE are its words. Of its modules only `constants` is
-imported (12 ms): its client, API and downloader cost ten times that.
+They are read here (its constants.py and utils/_auth.py say how): the library would be 13 of 25 packages of an install.
+Where it is installed, it is asked for the tokens that only it can get.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from msgspec import Struct
 from oomph.errors import HubError, InputError
 from oomph.sources.hub.transport import Transport
 
+_INSTALL = 'pip install "oomph[hub]"'
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -30,34 +31,60 @@ class Hub(Struct, frozen=True):
 
 
 def hub() -> Hub:
-    from huggingface_hub import constants
-
+    """Read anew each time: a test, a notebook or a page may change its variables."""
+    home = _path("HF_HOME", os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache")), "huggingface"))
+    cache = os.environ.get("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    timeout = os.environ.get("HF_HUB_DOWNLOAD_TIMEOUT", "")
     return Hub(
-        endpoint=constants.ENDPOINT.rstrip("/"),
-        cache=constants.HF_HUB_CACHE,
-        offline=bool(constants.HF_HUB_OFFLINE),
-        token=_token(constants.HF_TOKEN_PATH, bool(constants.HF_HUB_DISABLE_IMPLICIT_TOKEN)),
-        timeout=float(constants.HF_HUB_DOWNLOAD_TIMEOUT),
+        endpoint=os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/"),
+        cache=_path("HF_HUB_CACHE", cache),
+        offline=_is_set("HF_HUB_OFFLINE") if os.environ.get("HF_HUB_OFFLINE") else _is_set("TRANSFORMERS_OFFLINE"),
+        token=_token(_path("HF_TOKEN_PATH", os.path.join(home, "token"))),
+        timeout=float(timeout) if timeout.isdecimal() and 0 < int(timeout) < 10**6 else 10.0,
     )
 
 
-def _token(path: str, never: bool) -> str | None:
-    """As huggingface_hub.get_token, which is imported (95 ms) only where it could find what the environment has not."""
-    if never:
+def _path(name: str, default: str) -> str:
+    return os.path.expandvars(os.path.expanduser(os.environ.get(name, default)))
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _token(path: str) -> str | None:
+    """The variable's, else the file's. What only the library can get, it is asked for: a short-lived token of a CI
+    job, Colab's vault, a browser login that is to be refreshed."""
+    if _is_set("HF_HUB_DISABLE_IMPLICIT_TOKEN"):
         return None
     token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or ""
-    special = "HF_OIDC_RESOURCE" in os.environ or "google.colab" in sys.modules
-    if special or (not token and os.path.exists(path)):
-        from huggingface_hub import get_token
-
-        try:
-            token = get_token() or ""
-        except Exception as error:  # it may ask the network for a token, and fails in its own ways
-            raise HubError(f"huggingface_hub cannot get the token: {type(error).__name__}") from None
+    is_exchanged = "HF_OIDC_RESOURCE" in os.environ
+    if is_exchanged or (not token and ("google.colab" in sys.modules or _is_refreshed(path))):
+        token = _librarys_token(is_exchanged) or token
+    if not token:
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+            token = file.read(10_000)
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise InputError("HF_TOKEN contains characters that no token has")
     return token or None
+
+
+def _is_refreshed(path: str) -> bool:
+    return os.path.exists(os.path.join(os.path.dirname(path), "stored_tokens"))
+
+
+def _librarys_token(is_needed: bool) -> str:
+    try:
+        from huggingface_hub import get_token
+    except ImportError:
+        if is_needed:
+            raise HubError("HF_OIDC_RESOURCE is set, and only huggingface_hub can exchange it", hint=_INSTALL) from None
+        return ""
+    try:
+        return get_token() or ""
+    except Exception as error:  # it may ask the network for a token, and fails in its own ways
+        raise HubError(f"huggingface_hub cannot get the token: {type(error).__name__}") from None
 
 
 def snapshot_folder(where: Hub, repo: str, revision: str) -> Path | None:

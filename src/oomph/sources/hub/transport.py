@@ -253,7 +253,7 @@ def _tls() -> Any:
     context = ssl.create_default_context(cafile=bundle)
     if not bundle and not context.cert_store_stats()["x509_ca"]:
         with contextlib.suppress(ImportError):
-            import certifi  # comes with huggingface_hub's own client
+            import certifi  # where another package brought it
 
             context.load_verify_locations(cafile=certifi.where())
     return context
