@@ -141,6 +141,7 @@ ROWS = (
     LogRow("lc_slots", "n_slots", r"n_slots = (?P<slots__int>\d+)"),
     LogRow("lc_prompt_cache", "cache state", r"cache state: (?P<prompts__int>\d+) prompts, (?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_serving", "server is listening", r"server is listening on"),
+    LogRow("lc_serving", "listening on", r"\bsrv +\w{3,40}: listening on (?:https?:|unix)"),  # b9830 and later
     LogRow("lc_request", "processing task", r"slot +launch_slot_: +id +\d+"),
     LogRow("lc_request", "generate: n_ctx", r"^generate: n_ctx = \d"),  # llama-cli's first step
     LogRow("lc_request", "new prompt, n_ctx_slot", r"new prompt, n_ctx_slot = (?P<n_ctx_slot__int>\d+)"),

@@ -50,8 +50,8 @@ def projections(
     weights, tokens = layer.weights, build.batch.tokens
     heads, width = (shape.num_heads, shape.num_kv_heads), (shape.head_dim, shape.head_dim_v)
     gate: Tensor | None = None
-    key: Tensor | None
-    value: Tensor | None
+    key: Tensor | None = None
+    value: Tensor | None = None
     if "attn_qkv.weight" in weights:
         fused = build.product(weights["attn_qkv.weight"], source, weights.get("attn_qkv.bias"))
         query = strided(fused, (width[0], heads[0], tokens), (4 * width[0], fused.nb[1]))
@@ -64,11 +64,10 @@ def projections(
             gate = cont(strided(query, (width[0], heads[0], tokens), both), (width[0] * heads[0], tokens))
             query = strided(query, (width[0], heads[0], tokens), both)
         else:
-            query = reshape(query, width[0], heads[0], tokens)
-        key = value = None
+            query = _by_head(build, layer, query, (width[0], heads[0]), "attn_q_norm.weight")
         if shape.shares_cache_of is None and "attn_k.weight" in weights:
             plain = build.product(weights["attn_k.weight"], source, weights.get("attn_k.bias"))
-            key = reshape(plain, width[0], heads[1], tokens)
+            key = _by_head(build, layer, plain, (width[0], heads[1]), "attn_k_norm.weight")
             if "attn_v.weight" in weights:
                 plain = build.product(weights["attn_v.weight"], source, weights.get("attn_v.bias"))
             value = reshape(plain, width[1], heads[1], tokens)
@@ -83,13 +82,18 @@ def projections(
     return query, key, value, gate
 
 
+def _by_head(build: Context, layer: LayerParts, product: Tensor, shape: tuple[int, int], norm: str) -> Tensor:
+    """OLMo, MiniMax: one norm over all heads, before they are told apart."""
+    weight = layer.weights.get(norm)
+    if weight is not None and weight.ne[0] > shape[0]:
+        product = build.norm(product, weight, layer)
+    return reshape(product, *shape, product.ne[1])
+
+
 def _turned(build: Context, layer: LayerParts, tensor: Tensor, norm: str, *, windowed: bool) -> Tensor:
     weight = layer.weights.get(norm)
-    if weight is not None:
-        wide = weight.ne[0] > tensor.ne[0]  # OLMo: over all heads at once
-        whole = reshape(tensor, tensor.ne[0] * tensor.ne[1], tensor.ne[2]) if wide else tensor
-        normed = build.norm(whole, weight, layer)
-        tensor = reshape(normed, *tensor.ne[:3]) if wide else normed
+    if weight is not None and weight.ne[0] <= tensor.ne[0]:
+        tensor = build.norm(tensor, weight, layer)
     return build.rope(tensor, layer, windowed=windowed)
 
 

@@ -103,8 +103,10 @@ def _draft_input(build: Context) -> Tensor:
 
 def _layer(build: Context, layer: LayerParts, hidden: Tensor, *, last: bool) -> Tensor:
     weights = layer.weights
-    before = hidden
-    normed = build.norm(hidden, weights.get("attn_norm.weight"), layer, weights.get("attn_norm.bias"), _norm_op(layer))
+    before, first = hidden, weights.get("attn_norm.weight")
+    normed = hidden
+    if first is not None:
+        normed = build.norm(hidden, first, layer, weights.get("attn_norm.bias"), _norm_op(layer))
     if build.parts.family in ("qwen35", "qwen35moe", "qwen3next"):
         build.graph.expand(normed)
     mixed = _mixed(build, layer, hidden, normed)
@@ -117,7 +119,9 @@ def _layer(build: Context, layer: LayerParts, hidden: Tensor, *, last: bool) -> 
     if last:
         mixed, before = get_rows(mixed, build.output_ids), get_rows(before, build.output_ids)
     post, pre = weights.get("post_attention_norm.weight"), weights.get("ffn_norm.weight")
-    if post is not None and pre is not None:
+    if first is not None and post is None and pre is None and "ffn_up.weight" in weights:
+        return _side_by_side(build, layer, normed, mixed, before, last=last)
+    if post is not None and (pre is not None or first is None):
         mixed = build.norm(mixed, post, layer)
     middle = unary("ADD", mixed, before)
     if "ffn_up.weight" not in weights and "ffn_down_exps.weight" not in weights:
@@ -125,14 +129,23 @@ def _layer(build: Context, layer: LayerParts, hidden: Tensor, *, last: bool) -> 
     if build.parts.family == "gemma4" and "ffn_gate_inp.weight" in weights:
         output = _gemma4_experts(build, layer, middle)
     else:
-        inner = pre if pre is not None else post
-        source = (
-            normed if inner is None else build.norm(middle, inner, layer, weights.get("ffn_norm.bias"), _norm_op(layer))
-        )
+        inner = pre if pre is not None else post if first is not None else None
+        source = middle
+        if inner is not None:
+            source = build.norm(middle, inner, layer, weights.get("ffn_norm.bias"), _norm_op(layer))
         output = feed_forward(build, layer, source)
     if "post_ffw_norm.weight" in weights:
         output = build.norm(output, weights["post_ffw_norm.weight"], None)
     return unary("ADD", output, middle)
+
+
+def _side_by_side(
+    build: Context, layer: LayerParts, normed: Tensor, mixed: Tensor, before: Tensor, *, last: bool
+) -> Tensor:
+    """Command R, Falcon, Phi-2: attention and MLP read the same norm."""
+    if last:
+        normed = get_rows(normed, build.output_ids)
+    return unary("ADD", unary("ADD", feed_forward(build, layer, normed), before), mixed)
 
 
 def _norm_op(layer: LayerParts) -> str:
