@@ -115,8 +115,7 @@ def attend(
         if tensor is not None:
             graph.expand(tensor)
     if shape.kind == "encoder_only":
-        assert key is not None and value is not None
-        keys, values = key, value
+        keys, values = key or query, value or query
     else:
         keys, values = _cached(build, layer, shape, inputs, key, value, windowed=windowed, latent=latent)
     output = _scores(build, layer, query, keys, values, inputs.mask, decompress)

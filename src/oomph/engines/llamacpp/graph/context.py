@@ -49,10 +49,22 @@ class Batch(Struct, frozen=True):
         return self.tokens // self.sequences
 
 
+class Weights(dict[str, Tensor]):
+    """By name. A matrix that the graph needs and the model does not name (a catalogue entry) is as wide as a hidden
+    state: it decides nothing beside those that are named."""
+
+    def __init__(self, named: Mapping[str, Tensor], embd: int, home: int) -> None:
+        super().__init__(named)
+        self.embd, self.home = embd, home
+
+    def __missing__(self, name: str) -> Tensor:
+        return weight((self.embd, self.embd), 0, self.home)
+
+
 class LayerParts(Struct, frozen=True):
     """One layer: its weights by their names without the block, and the backend that holds its cache."""
 
-    weights: Mapping[str, Tensor]
+    weights: Weights
     mixers: tuple[Mixer, ...]
     device: int
     cache_home: int
@@ -67,7 +79,7 @@ class Parts(Struct, frozen=True):
     """A model as its graph needs it."""
 
     family: str
-    root: Mapping[str, Tensor]
+    root: Weights
     layers: tuple[LayerParts, ...]
     embd: int
     experts_used: int

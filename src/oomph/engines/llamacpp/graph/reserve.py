@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.ggml.scheduler import Machine, fused_experts, reserve
 from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
-from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts
+from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts, Weights
 from oomph.engines.llamacpp.graph.decoder import build_graph
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Tensor
@@ -37,6 +37,8 @@ VECTORS = {
     "self_attn.kv_a_layernorm.weight": "attn_kv_a_norm.weight",
     "self_attn.q_a_layernorm.weight": "attn_q_a_norm.weight",
     "linear_attn.norm.weight": "ssm_norm.weight", "norm.weight": "attn_norm.weight",
+    "per_layer_input_gate.weight": "inp_gate.weight", "per_layer_projection.weight": "proj.weight",
+    "post_per_layer_input_norm.weight": "post_norm.weight",
 }  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def _graph(
     widest = max((a.num_kv_heads * a.head_dim_v for a in attentions), default=0)
     parts = Parts(
         outline.family,
-        tops,
+        Weights(tops, outline.embd, machine.gpus),
         layers,
         outline.embd,
         outline.experts_used,
@@ -167,10 +169,10 @@ def _graph(
 def _layer(outline: Outline, seat: Seat, row: int) -> LayerParts:
     index, pieces, mixers = outline.layers[row]
     moved = dict(seat.moved)
-    weights: Mapping[str, Node] = {
+    named: Mapping[str, Node] = {
         piece.name: weight(piece.shape, piece.nbytes, moved.get(at, seat.device)) for at, piece in enumerate(pieces)
     }
-    return LayerParts(weights, mixers, seat.device, seat.cache, index)
+    return LayerParts(Weights(named, outline.embd, seat.device), mixers, seat.device, seat.cache, index)
 
 
 def batch_of(settings: Settings, cells: int, window_cells: int, *, flash_copy: bool = False) -> Batch:
