@@ -14,7 +14,7 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.backends import VULKAN, backend_of
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build, unknown_release
 from oomph.facts.llamacpp.flag_effects import EFFECTS
-from oomph.facts.llamacpp.overhead import scores_copy, unaccounted
+from oomph.facts.llamacpp.overhead import held_at_fit, scores_copy, unaccounted
 from oomph.ir import (
     STAGES,
     Attention,
@@ -27,6 +27,7 @@ from oomph.ir import (
     Plan,
     RankPlan,
     Stage,
+    State,
     Term,
     Verdict,
 )
@@ -66,8 +67,9 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     notes = [*deployment.notes, *([newer] if newer else []), *_flag_notes(flags, settings.build), *model.warnings]
     if no := refusal(model.layers, settings):
         return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
-    contexts = [unaccounted(g.sm, g.vendor) for g in gpus]
-    free = [max(g.total_bytes - g.used_bytes - c[1], 0) for g, c in zip(gpus, contexts, strict=True)]
+    cublas = _multiplies_plainly(planned, settings)
+    contexts = [unaccounted(g.sm, g.vendor, cublas=cublas) for g in gpus]
+    free = [max(g.total_bytes - g.used_bytes - held_at_fit(g.sm, g.vendor), 0) for g in gpus]
     beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
     backend = backend_of(gpus[0].vendor if gpus else "", str(flags.get("device") or ""))
     fitted = fit(planned, settings, free, extra=beside, backend=backend)
@@ -95,6 +97,17 @@ class _Limits(Struct, frozen=True):
 
     full_prompt: int  # bytes that a prompt takes of the scratch pool once the context is full
     large_buffers: bool | None  # whether an Intel card gets buffers above its limit for one; None: not known
+
+
+def _multiplies_plainly(planned: Subject, settings: Settings) -> bool:
+    """cuBLAS is asked: a layer has a matrix in 16 or 32 bits, attention is not flash, or there are Mamba's scans."""
+    plain = any(
+        tensor.dtype in ("F32", "F16", "BF16") and len(tensor.shape) > 1 and min(tensor.shape[:2]) > 4
+        for tensor in planned.tensors
+        if tensor.name.startswith("blk.")
+    )
+    scans = any(isinstance(m, State) and m.kind == "mamba2" for layer in planned.model.layers for m in layer.mixers)
+    return plain or scans or not settings.flash_attn
 
 
 def _full_prompt(model: Model, settings: Settings) -> int:

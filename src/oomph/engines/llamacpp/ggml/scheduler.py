@@ -25,7 +25,7 @@ class Machine(Struct, frozen=True):
     host_alignment: int = 64
     gpu_chunk: int = LARGE  # the largest buffer that the backend allocates at once
     broadcast: bool = True  # a GPU multiplies one matrix with those of several streams
-    fuses_experts: bool = False  # CUDA keeps what it fuses until the sum of the experts is there
+    fuses_experts: bool = False  # CUDA keeps what it fuses until the sum of the experts is there (fusion.py)
     all_inputs: bool = False  # with several copies, inputs that nothing reads are copied too
 
 
@@ -210,21 +210,3 @@ class _Schedule:
                     leaves += [(copy, split.backend) for copy in self.copies[(source, split.backend)]]
         leaves += [(leaf, leaf.backend) for leaf in self.graph.leaves]
         return nodes, leaves
-
-
-MAX_EXPERTS = 15  # MOE_WEIGHTED_REDUCTION_MAX_EXPERTS
-
-
-def fused_experts(nodes: Sequence[Tensor]) -> Kept:
-    """ggml_backend_cuda_graph_optimize: the experts' outputs and their weights are read once more at the sum."""
-    kept: Kept = {}
-    for index, node in enumerate(nodes):
-        if node.op != "MUL" or node.ne[2] < 1 or not 2 <= node.ne[1] <= MAX_EXPERTS or len(node.src) < 2:
-            continue
-        full, shares = node.src[0], node.src[1]
-        if full.ne != node.ne or shares.ne != (1, *node.ne[1:]) or full.op not in ("MUL_MAT_ID", "ADD_ID"):
-            continue
-        last = index + 2 * node.ne[1] - 1
-        if last < len(nodes) and nodes[last].op == "ADD":
-            kept[nodes[last]] = [full, shares]
-    return kept

@@ -6,7 +6,8 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.ggml.scheduler import Machine, fused_experts, reserve
+from oomph.engines.llamacpp.ggml.fusion import fused_experts
+from oomph.engines.llamacpp.ggml.scheduler import Machine, reserve
 from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
 from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts, Weights
 from oomph.engines.llamacpp.graph.decoder import build_graph
