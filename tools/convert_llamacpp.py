@@ -2,9 +2,9 @@
 
     python tools/convert_llamacpp.py MODELS_DIR ROWS.jsonl...
 
-MODELS_DIR has the GGUF files that were loaded. A row has `id`, `flags`, `gpus`, `real` (the printed lines), and the model's
-file as `model`, `family` or `generator.make_gguf`. Kept are the buffers in MiB, and of a model its header without the
-vocabulary: the test writes the file again, with holes for weights.
+MODELS_DIR has the GGUF files that were loaded. A row has `id`, `flags`, `gpus`, `real` (the printed lines), and the
+model's file as `model`, `family` or `generator.make_gguf`. Kept are the buffers in MiB, and of a model its header
+without the vocabulary: the test writes the file again, with holes for weights.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def convert(row: dict[str, Any]) -> dict[str, Any]:
         if len(fit[0]) >= CUT - 1:  # the lab cut the line
             overrides[-1] = "..."
         return {
-            **about, "kind": "fit", "context": int(fit[1]), "layers": int(fit[2]), "split": split, "overrides": overrides
+            **about, "kind": "fit", "context": int(fit[1]), "layers": int(fit[2]), "split": split,
+            "overrides": overrides,
         }  # fmt: skip
     if any(MEASURED.match(text) for text in real):
         found = {m[1]: [int(m[2]), int(m[3]), int(m[4])] for text in real if (m := MEASURED.match(text))}

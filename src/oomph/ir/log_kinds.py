@@ -49,7 +49,7 @@ OllamaKind = Literal[
     "ol_line", "ol_running", "ol_waiting",
 ]  # fmt: skip
 LlamaCppKind = Literal[
-    "lc_device", "lc_host", "lc_free", "lc_file", "lc_loading", "lc_layers",
+    "lc_device", "lc_host", "lc_free", "lc_file", "lc_loading", "lc_layers", "lc_experts",
     "lc_fit_abort", "lc_fit_device", "lc_fit_short",
     "lc_layer_moved", "lc_fit_context", "lc_fit_need", "lc_weights", "lc_param", "lc_kv", "lc_kv_total",
     "lc_kv_cells", "lc_state", "lc_output", "lc_compute", "lc_copies", "lc_pipeline_retry", "lc_malloc",

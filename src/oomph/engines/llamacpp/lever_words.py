@@ -11,6 +11,8 @@ FLAGS = {
     "kv_dtype": LeverWords("-fa on -ctk q8_0 -ctv q8_0", "8-bit KV values", 3),
     "flash": LeverWords("-fa on", "", 0),
     "ubatch": LeverWords("-ub 256", "slower prompt processing", 1),
+    "op_offload": LeverWords("--no-op-offload", "what is on the CPU is multiplied there: slower prompts", 1),
+    "quant_kv": LeverWords("-ctk q8_0 -ctv q8_0", "8-bit KV values", 3),
     "slots": LeverWords("-np 1", "one request at a time", 2),
     "experts": LeverWords("--n-cpu-moe {n}   (or -ot exps=CPU)", "experts on the CPU; MoE models only", 3),
     "split": LeverWords("-ts with less for the GPU that is short", "more on the others", 2),

@@ -15,6 +15,7 @@ _SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))
 _SMALLER = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XS")
 EIGHT_BITS = "keys and values take 8.5 bits instead of 16"
 SHORTER = "a shorter context"
+SLOWER_PROMPTS = "what is on the CPU is multiplied there: slower prompts"
 
 
 def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
@@ -41,6 +42,15 @@ def _cache(plan: Plan) -> Iterator[Lever]:
         yield row("flash_attn", "-fa on", {"flash_attn": "on"}, "no cost", 0)
     if flags.get("swa_full"):
         yield row("swa_full", "without --swa-full", {"swa_full": None}, "a prompt's old part cannot be reused", 1)
+    on_host = {role for role, size in (resolved.get("host") or {}).get("parts", {}).items() if size > MIB}
+    if on_host - {"embed", "norm"} and flags.get("op_offload", True):
+        yield row(
+            "op_offload",
+            "--no-op-offload",
+            {"op_offload": False},
+            "what is on the CPU is multiplied there: slower prompts",
+            2,
+        )
     if resolved.get("n_ubatch", 0) > 256:
         yield row("ubatch_size", "-ub 256", {"ubatch_size": 256}, "prompts are read more slowly", 2)
     if resolved.get("type_k") == "f16" and resolved.get("flash_attn"):

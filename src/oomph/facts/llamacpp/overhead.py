@@ -2,9 +2,9 @@
 
 Measured values from memory breakdowns that users posted: RTX 4090 451 to 456 MiB (llama.cpp PR 15860), RTX PRO 6000
 Blackwell 749 MiB (llama.cpp 27953). Ollama's constant for the same is 457 MiB. The pool grows while serving.
-H200 (44 loads of v0.5.0, driver 580, CUDA 13.0): 524 MiB when --fit looks, 527 to 535 when everything is allocated, 597 after the warm-up and
-606 to 642 after a long prompt; 98 MiB more where cuBLAS multiplies: matrices in 16 or 32 bits (a router), no flash
-attention, Mamba.
+H200 (44 loads of v0.5.0, driver 580, CUDA 13.0): 524 MiB when --fit looks, 527 to 535 when everything is allocated,
+597 after the warm-up and 606 to 642 after a long prompt; 98 MiB more where cuBLAS multiplies: matrices in 16 or 32 bits
+(a router), no flash attention, Mamba.
 """
 
 from typing import Final

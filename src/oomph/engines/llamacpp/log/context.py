@@ -29,3 +29,48 @@ def shorter(case: Case) -> tuple[str | tuple[str, int], ...]:
     if not context:
         return ("context",)
     return (("context", max(SMALLEST, context // 2 // 1024 * 1024)),) if context > SMALLEST else ()
+
+
+def setting(case: Case, flag: str, printed: str) -> str:
+    """What the command or the log says of a setting; empty where neither does."""
+    if case.command_beside is not None and flag in case.command_beside.flags:
+        return str(case.command_beside.flags[flag])
+    lines = (o for o in case.all("lc_param") if o.values.get("name") == printed)
+    return next((str(o.values.get("value", "")) for o in lines), "")
+
+
+def is_on_cpu(case: Case) -> bool | None:
+    """Whether layers or experts are on the CPU; None where nothing says so."""
+    if case.command_beside is not None:
+        flags = case.command_beside.flags
+        if flags.get("override_tensor"):
+            return True
+    on_gpu, layers = case.value("lc_layers", "on_gpu"), case.value("lc_layers", "layers")
+    if on_gpu is None or not layers:
+        return None
+    if on_gpu < layers:
+        return True
+    sizes = {True: 0, False: 0}
+    for o in case.all("lc_weights"):
+        size = o.values.get("size")
+        sizes[str(o.values.get("buffer", "")).startswith("CPU")] += size if isinstance(size, int) else 0
+    return sizes[True] > sizes[False]  # more than an embedding stays there
+
+
+def levers_for(case: Case, *, compute: bool) -> list[str]:
+    """Beside a shorter context, what is not set already: of the compute buffer, or of the cache."""
+    names = ["layers"]
+    if setting(case, "flash_attn", "flash_attn") in ("off", "disabled", "0", "false"):
+        names.append("flash")
+    quantised = setting(case, "cache_type_k", "type_k")
+    if not quantised.startswith("q"):
+        names.append("quant_kv" if case.has("lc_param") or case.command_beside is not None else "kv_dtype")
+    if setting(case, "parallel", "n_seq_max") != "1":
+        names.append("slots")
+    if not compute:
+        return names
+    micro_batch = setting(case, "ubatch_size", "n_ubatch")
+    if not micro_batch.isdigit() or int(micro_batch) > 256:
+        names.append("ubatch")
+    offloads = setting(case, "op_offload", "op_offload") != "False"
+    return [*names, "op_offload"] if offloads and is_on_cpu(case) else names

@@ -66,7 +66,8 @@ def match(case: Case) -> Candidate | None:
     if need and have:
         text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."
     layers = _layers(case, tried, free)
-    remedies = levers(case, ("layers", layers) if layers else "layers", "experts", "overhead", "evict", "quant",
+    experts = ["experts"] if case.value("lc_experts", "count") != 0 else []
+    remedies = levers(case, ("layers", layers) if layers else "layers", *experts, "overhead", "evict", "quant",
                       first=("layers",))  # fmt: skip
     return Candidate(
         Tier.COMPUTED if case.has(*_KINDS) else Tier.LIKELY,

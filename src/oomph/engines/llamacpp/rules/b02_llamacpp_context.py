@@ -19,7 +19,7 @@ Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
 from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
-from oomph.engines.llamacpp.log.context import shorter
+from oomph.engines.llamacpp.log.context import levers_for, shorter
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
@@ -57,10 +57,10 @@ def match(case: Case) -> Candidate | None:
     if case.has("lc_pipeline_retry"):
         text += " llama.cpp tried again without pipeline parallelism and went on."
     # A layer that is moved to the CPU takes its part of the KV cache with it and leaves its weights' room free.
-    names = ["layers", "kv_dtype", "slots", *(["ubatch"] if compute else [])]
+    names = levers_for(case, compute=bool(compute))
     several = bool(copies and copies > 1)
     names += ["split", "one_copy"] if several else []
-    first = ("one_copy", "context", "layers") if several else ("context", "layers", "ubatch" if compute else "kv_dtype")
+    first = ("one_copy", "context", "layers") if several else _first(names, compute=bool(compute))
     remedies = levers(case, *shorter(case), *names, first=first)
     return Candidate(
         Tier.COMPUTED if case.failed else Tier.LIKELY,
@@ -68,6 +68,14 @@ def match(case: Case) -> Candidate | None:
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
         remedies,
     )
+
+
+def _first(names: list[str], *, compute: bool) -> tuple[str, ...]:
+    if "op_offload" in names:  # streamed weights are most of such a buffer
+        return ("op_offload", "ubatch", "context")
+    if compute:
+        return ("ubatch", "context", "layers") if "ubatch" in names else ("context", "layers")
+    return ("context", "layers", "quant_kv")
 
 
 def _at_run_time(case: Case) -> Candidate:
