@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from oomph.cli.table import COMMANDS, EXIT_CODES, INTERSPERSED, SWITCHES
+from oomph.cli.plain import read_plainly, takes_value
+from oomph.cli.table import COMMANDS, EXIT_CODES, INTERSPERSED, click_command
 from oomph.errors import CommandError, OomphError, error_fields
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ def _run(args: list[str]) -> int:
 
 def _call(name: str, rest: list[str]) -> int:
     _begin_lightly()
-    from oomph.cli.plain import read_plainly
-
     if (options := read_plainly(name, rest)) is not None:
         from oomph.cli import answers
 
@@ -200,12 +199,9 @@ class _StandIn:
 
 
 def _call_click(name: str, rest: list[str]) -> int:
-    from importlib import import_module
-
     import click
 
-    module = import_module(f"oomph.cli.commands.{_file(name)}")
-    command = getattr(module, "command", None) or getattr(module, _file(name))
+    command = click_command(name)
     command.epilog = command.epilog or "\b\n" + EXIT_CODES
     try:
         # not command.main(): it would take a closed pipe for its own and end the process
@@ -284,7 +280,7 @@ def _meant(args: list[str]) -> list[str]:
             continue
         else:
             word = _ALIASES.get(key, key) + equals + value
-            if not equals and word not in SWITCHES and at < len(args):
+            if not equals and at < len(args) and takes_value(word, args):
                 out.append(word)
                 word, at = args[at], at + 1
         out.append(word)
@@ -294,7 +290,7 @@ def _meant(args: list[str]) -> list[str]:
 def _split(args: list[str]) -> tuple[list[str], list[str]]:
     at = 0
     while at < len(args) and args[at].startswith("-") and args[at] != "--":
-        at += 1 if args[at] in SWITCHES or "=" in args[at] else 2
+        at += 1 if "=" in args[at] or not takes_value(args[at], args) else 2
     return args[:at], args[at:]
 
 

@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from oomph.cli.table import COMMANDS, INTERSPERSED, SWITCHES
+from oomph.cli.plain import takes_value
+from oomph.cli.table import COMMANDS, INTERSPERSED
 from oomph.errors import CommandError
 
 _VALUES = ("--width", "--timeout")  # those that take one
@@ -51,7 +52,7 @@ def take_settings(args: list[str]) -> Settings:
             settings.take(key, "".join(args[at + 1 : at + 2]) if separate else value)
             del args[at : at + (2 if separate else 1)]
             continue
-        elif word not in SWITCHES and not equals:
+        elif not equals and takes_value(word, args):
             at += 1
         at += 1
     if name in _TALKERS:

@@ -1,4 +1,9 @@
-"""The commands, the options that take no value, and what an exit code means: what main.py and the documents share."""
+"""The commands and what an exit code means: what main.py and the documents share."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
@@ -21,12 +26,6 @@ COMMANDS = {
     "report": "Plan, log, machine and versions in one file for an issue.",
     "completion": "Completion for bash, zsh or fish.",
 }
-# Options without a value; any other option before the command's name takes one.
-SWITCHES = frozenset(
-    ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
-     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice",
-     "--allow-unplanned", "--http", "-q", "--quiet", "--no-color")
-)  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
 INTERSPERSED = frozenset(
     ("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui", "mcp", "explain", "rule", "report",
@@ -40,3 +39,11 @@ Exit codes:
   2  the input is wrong: one sentence says what and where
   3  something that is needed is not known, or not to be had
   4  too close to call, or it starts and a named load breaks it"""
+
+
+def click_command(name: str) -> "click.Command":
+    """A command as click has it, imported when it is asked for."""
+    from importlib import import_module
+
+    command: click.Command = import_module(f"oomph.cli.commands.{name.replace('-', '_')}").command
+    return command

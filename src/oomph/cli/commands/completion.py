@@ -5,11 +5,10 @@ The scripts ask `oomph completion --line LINE` for what may come next, so that t
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
-from oomph.cli.table import COMMANDS
+from oomph.cli.table import COMMANDS, click_command
 from oomph.errors import CommandError
 
 MOST = 400
@@ -130,8 +129,8 @@ def _next(words: list[str], current: str) -> Iterator[str]:
 
 
 def _of_command(name: str, before: str, current: str, words: list[str]) -> Iterator[str]:
-    command = _click_command(name)
-    for parameter in (one for one in command.params if isinstance(one, click.Option)):
+    options = [one for one in click_command(name).params if isinstance(one, click.Option)]
+    for parameter in options:
         if before in parameter.opts and isinstance(parameter.type, click.Choice):
             yield from map(str, parameter.type.choices)
             return
@@ -139,8 +138,8 @@ def _of_command(name: str, before: str, current: str, words: list[str]) -> Itera
             yield from _models() if parameter.metavar == "MODEL" else ()
             return
     if current.startswith("-"):
-        for parameter in command.params:
-            if isinstance(parameter, click.Option) and not parameter.hidden:
+        for parameter in options:
+            if not parameter.hidden:
                 yield from (*parameter.opts, *parameter.secondary_opts)
         yield from _OPTIONS
     elif name in _MODELS:
@@ -151,13 +150,6 @@ def _of_command(name: str, before: str, current: str, words: list[str]) -> Itera
         from oomph.doctor.rules import rules
 
         yield from (rule.id for rule in rules())
-
-
-def _click_command(name: str) -> Any:
-    from importlib import import_module
-
-    module = import_module(f"oomph.cli.commands.{name.replace('-', '_')}")
-    return getattr(module, "command", None) or getattr(module, name.replace("-", "_"))
 
 
 def _programs() -> tuple[str, ...]:

@@ -5,14 +5,11 @@ from typing import Any
 import click
 
 from oomph.cli.answers import answer_what_if
-from oomph.cli.options import html_option
+from oomph.cli.options import declared
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
-@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
-@html_option
+@declared("what-if")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(**options: Any) -> int:
     """What each flag would do to this command, alone: the advice of the guides, planned.
@@ -20,4 +17,4 @@ def command(**options: Any) -> int:
     \b
     oomph what-if --gpu "RTX 4090" -- vllm serve meta-llama/Llama-3.1-8B-Instruct
     """
-    return answer_what_if(**options)
+    return answer_what_if(**{name: value for name, value in options.items() if value is not None})
