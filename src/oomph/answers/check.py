@@ -19,9 +19,10 @@ from oomph.commands.deployments import read_file_text, with_names
 from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
-from oomph.ir import Plan
+from oomph.ir import Deployment, Plan
 from oomph.ir.printed import Printed
 from oomph.sources.place import doubtful_folder, folder_note, looking
+from oomph.text.printable import encodable
 
 Outcome = Literal["fits", "at_risk", "close", "fails", "unread", "unplanned"]
 # The outcome's exit code, the worst first: a start that must fail, an input that is wrong, one that needs something
@@ -106,7 +107,7 @@ def check(
         if _IGNORE.search(text):
             continue
         entries = _with_names(_entries(path, text, engine, environment or {}), names or {})
-        items += plan_entries(entries, file=path, gpu=gpu, margin=margin, advise=advise, own_gpus_first=True)
+        items += plan_entries(entries, file=encodable(path), gpu=gpu, margin=margin, advise=advise, own_gpus_first=True)
     return Check(tuple(items), files)
 
 
@@ -143,19 +144,27 @@ def plan_entries(
     `own_gpus_first`: the GPUs that a file names count more than `gpu`.
     """
     items = []
-    for entry in entries:
+    known: dict[bytes, tuple[Plan | None, OomphError | None, str]] = {}  # equal commands of a file are planned once
+
+    def judged(deployment: Deployment) -> tuple[Plan | None, OomphError | None, str]:
         answer: Plan | None = None
-        error = entry.error
-        if entry.deployment is not None:
-            cards = entry.deployment.gpu_name or gpu if own_gpus_first else gpu
-            try:
-                answer = plan(entry.deployment, gpu=cards, margin=margin, compile_cache=compile_cache, advise=advise)
-            except OomphError as refused:
-                error = refused
-        model, warning = "", ""
-        if entry.deployment is not None:
-            model = entry.deployment.model
-            with looking(entry.deployment.place):
-                warning = folder_note(model) if doubtful_folder(model) else ""
-        items.append(Item(file, entry.name, entry.line, answer, error, model, warning))
+        error: OomphError | None = None
+        cards = deployment.gpu_name or gpu if own_gpus_first else gpu
+        try:
+            answer = plan(deployment, gpu=cards, margin=margin, compile_cache=compile_cache, advise=advise)
+        except OomphError as refused:
+            error = refused
+        with looking(deployment.place):
+            return answer, error, folder_note(deployment.model) if doubtful_folder(deployment.model) else ""
+
+    for entry in entries:
+        if entry.deployment is None:
+            items.append(Item(file, encodable(entry.name), entry.line, None, entry.error))
+            continue
+        key = repr(entry.deployment).encode("utf-8", "surrogatepass")
+        if key not in known:
+            known[key] = judged(entry.deployment)
+        answer, error, warning = known[key]
+        model = entry.deployment.model
+        items.append(Item(file, encodable(entry.name), entry.line, answer, error or entry.error, model, warning))
     return items

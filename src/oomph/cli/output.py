@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from oomph.text.late import late_pattern
 from oomph.text.output_file import hidden_json
-from oomph.text.printable import printable
+from oomph.text.printable import printable, without_commands
 from oomph.text.redaction import Secrets, start_session
 
 _MOST = 1 << 16  # characters held back, so that a flag and its value on the next line are seen together
@@ -52,8 +52,14 @@ class Guarded:
         self._release(whole=True)
         if not self._is_clean(line):
             line = printable((hidden_json(line, self._secrets) or self._secrets.hide(line)).rstrip("\n"), lines=False)
+        line = without_commands(line)
         self._stream.write(_encodable(line, self._stream) + "\n")
         self._stream.flush()
+
+    def write_commands(self, text: str) -> None:
+        """Our own commands to the runner of a workflow; everywhere else such lines are a stranger's."""
+        self._release(whole=True)
+        self._stream.write(_encodable(printable(self._secrets.hide(text)), self._stream))
 
     def _is_clean(self, line: str) -> bool:
         """No text in it is a secret, the name of one, or holds what a terminal acts on."""
@@ -77,6 +83,7 @@ class Guarded:
             text = self._secrets.hide(text) if hidden is None else hidden
             parts = self._paint.split(text) if "\x1b" in text else [text]
             parts[::2] = map(printable, parts[::2])
+            parts = without_commands("\0".join(parts)).split("\0")
             parts[1::2] = ["\x1b" + colour for colour in parts[1::2]]
             self._stream.write(_encodable("".join(parts), self._stream))
 

@@ -41,14 +41,24 @@ def candidates(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tu
             raise CommandError(f"{short(path)} is not there")
         for name in _walk(path, exclude) if os.path.isdir(path) else [path]:
             real = os.path.realpath(name)
+            if name != path and os.path.islink(name) and not _is_inside(real, path):
+                continue  # a link that leaves the tree: what it shows is no part of the repository
             if real in seen:
                 continue
             seen.add(real)
             if len(seen) > _MOST_FILES:
-                raise TooMany(f"{short(path)} holds over {_MOST_FILES} files that may be deployments")
+                raise TooMany(
+                    f"{short(path)} holds over {_MOST_FILES} files that may be deployments",
+                    hint="name the folders that hold them, or leave some out: --exclude GLOB",
+                )
             text = _text(name, required=name == path)
             if engine_words().search(text):
                 yield name, text
+
+
+def _is_inside(real: str, folder: str) -> bool:
+    root = os.path.realpath(folder)
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _walk(folder: str, exclude: Sequence[str]) -> Iterator[str]:

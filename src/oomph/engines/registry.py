@@ -33,6 +33,7 @@ def engine_of(deployment: Deployment) -> EngineProtocol:
 def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan:
     """The plan without its host; refused where the engine runs on none of a vendor's GPUs, or has too few of them."""
     engine = engine_of(deployment)
+    _require_bounds(deployment)
     require_kernels(engine, deployment.gpus)
     short = shortage(engine.world(deployment), deployment.gpus) if deployment.gpus else None
     if short is not None:
@@ -51,6 +52,25 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     if not missing:
         return plan
     return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build that has kernels for it"))
+
+
+_LARGEST = 1 << 62  # of any flag: bytes, tokens, seconds
+
+
+def _require_bounds(deployment: Deployment) -> None:
+    """Every number of a command, also inside its JSON, is one that a computer can count with."""
+    level: list[tuple[str, object]] = list(deployment.flags.items())
+    while level:
+        below: list[tuple[str, object]] = []
+        for name, value in level:
+            if isinstance(value, dict):
+                below += [(name, inner) for inner in value.values()]
+            elif isinstance(value, list | tuple):
+                below += [(name, inner) for inner in value]
+            elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+                size = f"a number of {len(str(value))} digits" if isinstance(value, int) else f"{value:g}"
+                raise CommandError(f"--{name.replace('_', '-')}: {size} is more than any of its values can be")
+        level = below
 
 
 def require_kernels(engine: EngineProtocol, gpus: Sequence[Device]) -> None:

@@ -15,10 +15,13 @@ from msgspec import Struct
 
 from oomph.errors import InputError
 from oomph.logs.sift import Sift
+from oomph.text.late import late_pattern
 
 CHUNK = 1 << 20
 LONGEST = 256 << 10  # of one line; the engine config line is about 10 KiB
 TAIL = 16 << 10  # of a longer line, its end
+_ENDLESS_FROM, _DIGITS = 200, 40  # digits in a row that no figure has: Python reads 4,300 of them, a double 308
+_ENDLESS = late_pattern(rf"\d{{{_ENDLESS_FROM},}}")
 LIMIT = 64 << 30  # decompressed: beyond it something other than a log is being read
 
 
@@ -190,7 +193,8 @@ def _read(chunks: Iterator[bytes], source: str) -> RawLog:
 def _text(raw: bytes) -> str:
     if len(raw) > LONGEST:
         raw = raw[:LONGEST]
-    return raw.decode("utf-8", "replace")
+    text = raw.decode("utf-8", "replace")
+    return _ENDLESS.sub(lambda digits: digits[0][:_DIGITS], text) if len(text) > _ENDLESS_FROM else text
 
 
 def _refuse_binary(chunk: bytes, source: str) -> None:

@@ -100,8 +100,8 @@ def github(check: Check) -> str:
 
 
 def _data(text: str) -> str:
-    """actions/toolkit, packages/core/src/command.ts, escapeData."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """escapeData of actions/toolkit (packages/core/src/command.ts); older commands count anywhere in a line."""
+    return text.replace("##[", "## [").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -72,7 +72,7 @@ def bounded_yaml(text: str, loader: Any, most: int = DEEPEST) -> None:
                 anchors[event.anchor] = _Value(is_open=False)
             here.add(1, 0)
         elif isinstance(event, yaml.AliasEvent):
-            target = anchors.get(event.anchor)
+            target = anchors.get(str(event.anchor))
             if target is not None and target.is_open:
                 raise TooMany("a value contains itself")
             here.add(target.size if target else 1, target.height + 1 if target else 0)

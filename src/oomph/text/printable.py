@@ -5,10 +5,13 @@ escape sequence retitles the window, moves the cursor, fills the clipboard. Mark
 command than the one that is pasted. None of them is printed.
 """
 
+import re
+
 from oomph.text.late import late_pattern
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNUSUAL = late_pattern(r"[^\x20-\x7e\n]")
+_COMMAND = late_pattern(r"^(\s*)::", re.MULTILINE)
 _SEQUENCE = late_pattern(  # what a terminal would act on as a whole: CSI, OSC and their like, in 7 and 8 bits
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|(?:\x1b[\]P_^X]|[\x9d\x90\x9f\x9e\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
@@ -47,3 +50,16 @@ def visible(text: str) -> str:
             break
         text = shorter
     return "".join(c if c.isprintable() else " " if c in "\t\n\xa0\u202f" else "" for c in text)
+
+
+def without_commands(text: str) -> str:
+    """What GitHub's runner would act on made harmless: it reads `::command::` behind blanks at the start of a line, and
+    `##[command]` anywhere (actions/runner, src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse)."""
+    if "::" not in text and "##[" not in text:
+        return text
+    return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
+
+
+def encodable(text: str) -> str:
+    """The name of a file as far as it is UTF-8: other bytes are halves of characters, which nothing can write."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

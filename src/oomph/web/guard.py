@@ -7,7 +7,7 @@ a cookie at the first visit and taken out of the address, so that neither the hi
 """
 
 import hmac
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,7 +61,7 @@ class Guard:
             await say(403, refusal)
         elif scope["method"] == "GET" and self._is_token(_query_token(scope)):
             cookie = f"{self.cookie}={self.token.decode()}; HttpOnly; SameSite=Strict; Path=/"
-            await say(303, "", (b"location", scope["path"].encode("utf-8")), (b"set-cookie", cookie.encode()))
+            await say(303, "", (b"location", _place(scope["path"])), (b"set-cookie", cookie.encode()))
         elif not self._is_token(self._shown_token(headers)):
             await say(403, "open the address that `oomph ui` printed: it holds the token of this page")
         else:
@@ -89,6 +89,11 @@ class Guard:
             (site not in (b"same-origin", b"none"), "requests from other sites are refused"),
             (method not in ("GET", "HEAD") and HEADER not in headers, "this request did not come from the page"),
         )
+
+
+def _place(path: str) -> bytes:
+    """The same page without the token. `//host` and `/\\host` would be another site's address to a browser."""
+    return b"/" + quote(path.lstrip("/\\"), safe="/").encode()
 
 
 def _query_token(scope: Scope) -> bytes:

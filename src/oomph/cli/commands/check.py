@@ -9,6 +9,7 @@ import click
 from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 from oomph.text.output_file import write_output
+from oomph.text.printable import without_commands
 
 if TYPE_CHECKING:
     from oomph.answers.check import Check
@@ -54,11 +55,12 @@ def command(
         names=_names(names),
         advise=html is not None,
     )
-    body = _body(answer, form)
     if output is not None:
-        write_output(output, body)
-        body = _body(answer, "text")
-    sys.stdout.write(body)
+        write_output(output, _commands(answer, form) + without_commands(_body(answer, form)))
+        form = "text"
+    if commands := _commands(answer, form):
+        getattr(sys.stdout, "write_commands", sys.stdout.write)(commands)
+    sys.stdout.write(_body(answer, form))
     write_html(html, "check", answer)
     return answer.lenient_exit_code if allow_unplanned else answer.exit_code
 
@@ -70,8 +72,14 @@ def _names(pairs: tuple[str, ...]) -> dict[str, str]:
     return {name.strip(): what.strip() for name, _, what in (pair.partition("=") for pair in pairs)}
 
 
+def _commands(check: "Check", form: str) -> str:
+    from oomph.report import check_formats
+
+    return check_formats.github(check) if form == "github" else ""
+
+
 def _body(check: "Check", form: str) -> str:
-    if form == "text":
+    if form in ("text", "github"):
         from oomph.report.screens.check import render
         from oomph.report.terminal import Style, columns
 
@@ -85,8 +93,6 @@ def _body(check: "Check", form: str) -> str:
 
     if form == "junit":
         return check_formats.junit(check)
-    if form == "sarif":
-        from oomph.report.json import dumps
+    from oomph.report.json import dumps
 
-        return dumps(check_formats.sarif(check)) + "\n"
-    return check_formats.github(check) + _body(check, "text")
+    return dumps(check_formats.sarif(check)) + "\n"

@@ -114,8 +114,16 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _forward(
     child: subprocess.Popen[bytes],
 ) -> dict[int, signal.Handlers | Callable[[int, FrameType | None], None] | int | None]:
+    ends = 0
+
     def pass_on(number: int, _: FrameType | None) -> None:
+        nonlocal ends
         _send(child, number)
+        if number in (signal.SIGINT, signal.SIGTERM):
+            ends += 1
+            if ends > 1:  # os.write: a signal may come inside a print
+                said = f"waits for the server, which was asked to end; kill -9 -{child.pid} ends it at once"
+                os.write(2, f"oomph: {said}\n".encode())
 
     def stop(number: int, _: FrameType | None) -> None:
         """Ctrl-Z: the child first, which has a session of its own and heard nothing; then we, until both go on.

@@ -33,11 +33,12 @@ def render(check: Check, style: Style, *, width: int = 100, everything: bool = F
         return f"\n  no deployment is in {where or f'the {check.files} files'}\n\n"
     lines = ["", f"  {style.bold(summary(check))}{f' in {clean(where)}' if where else ''}", ""]
     file = where
+    name_width = min(_WIDEST_NAME, max(length(clean(item.name)) for item in check.items)) + 2
     for item in check.items:
         if item.file != file and not where:
             file = item.file
             lines.append(f"  {style.bold(clean(file) or 'the command')}")
-        lines += _item(item, style, width, check.items)
+        lines += _item(item, style, width, name_width)
     closing = (_alone(check.items) if where else "", _next_step(check.items, where))
     lines += ["", *(f"  {sentence}" for sentence in closing if sentence)] if any(closing) else []
     return "\n".join(lines) + "\n\n"
@@ -54,8 +55,7 @@ def summary(check: Check) -> str:
     return f"{counts['fits']} of {total} {noun} fit; {'; '.join(rest)}"
 
 
-def _item(item: Item, style: Style, width: int, items: Sequence[Item]) -> list[str]:
-    name_width = min(_WIDEST_NAME, max(length(clean(other.name)) for other in items)) + 2
+def _item(item: Item, style: Style, width: int, name_width: int) -> list[str]:
     name, word = clean(item.name), WORDS[item.outcome][0]
     column = 4 + name_width + 16
     head = f"    {name:<{name_width}}"
