@@ -6,12 +6,13 @@ can be. Arms are taken in the order of that bound; the search ends when no bound
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
-from oomph.ir import Model, Plan
+from oomph.ir import Model, Plan, State
 from oomph.ir.objective import (
     LEAST_CONTEXT,
     READING,
@@ -29,6 +30,7 @@ from oomph.search.solve import Point, Solver
 from oomph.simulate.speed import Speed, speed_of
 
 OFFLOADS = (2, 4, 8, 16, 32, 64)  # GiB of each GPU
+_STATE_LIMITS = (0, 8, 64)
 _LIMITS = tuple(1 << n for n in range(12, -1, -1))
 
 
@@ -104,11 +106,17 @@ class BestFirst:
     def _arms(self) -> list[Arm]:
         empties = (False, True) if self.solver.empty_gpus != self.solver.base.gpus else (False,)
         return [
-            replace(arm, unlimited=unlimited, empty=empty)
+            replace(arm, unlimited=unlimited, limit=limit, empty=empty)
             for arm in self.spaces.arms
             for empty in empties
-            for unlimited in (True, False)
+            for unlimited, limit in ((True, 0), *((False, least) for least in self._limits(arm)))
         ]
+
+    def _limits(self, arm: Arm) -> tuple[int, ...]:
+        """Where states are counted by the limit of requests, a higher one may hold what a lower one does not."""
+        layers = self.spaces.models[arm.model].layers
+        recurrent = any(isinstance(mixer, State) for layer in layers for mixer in layer.mixers)
+        return _STATE_LIMITS if recurrent else (0,)
 
     def _offloaded(self) -> list[Arm]:
         """Each arm with as little in host memory as serves."""
@@ -127,8 +135,8 @@ class BestFirst:
         """Whether the most frugal arm of a checkpoint and layout serves the request; the others need more. Each KV
         dtype apart: the engine may refuse one of them whatever the memory."""
         dtypes = self.want.options.kv_dtypes if frugal.kv_dtype == "auto" else (frugal.kv_dtype,)
-        for dtype in dict.fromkeys(("auto", *dtypes)):
-            arm = replace(frugal, kv_dtype=dtype)
+        for dtype, limit in product(dict.fromkeys(("auto", *dtypes)), self._limits(frugal)):
+            arm = replace(frugal, kv_dtype=dtype, limit=limit)
             if self._at(arm, self.space.contexts[0]) is not None:
                 return True
             outcome = self.solver.outcome(arm, self.space.contexts[0], self.users, self.solver.default)
@@ -193,7 +201,8 @@ class BestFirst:
             return self.want.context
         longest = self.spaces.models[arm.model].max_position
         if self.want.prefer == "users" and not self.want.context:
-            return min(LEAST_CONTEXT, longest)
+            useful = min(LEAST_CONTEXT, longest)
+            return useful if self._at(arm, useful) is not None else self.space.contexts[0]
         least = self.space.contexts[0]
         grid = [context for context in context_grid(longest) if context >= least]
         return self.solver.longest(arm, self.users, replace(self.space, contexts=(least,)), grid) if grid else 0
@@ -224,7 +233,7 @@ class BestFirst:
         if point.arm.unlimited:
             return best
         for limit in _LIMITS:
-            if limit <= point.users:
+            if limit <= max(point.users, point.arm.limit):
                 return best
             outcome = self.solver.outcome(point.arm, point.context, limit, point.utilisation)
             if outcome.kind == "ok" and outcome.plan is not None and outcome.concurrency >= point.users:
@@ -235,7 +244,7 @@ class BestFirst:
 
 def _frugal(arm: Arm) -> Arm:
     """The arm of the same checkpoint, layout and images that takes the least."""
-    return replace(arm, eager=True, few_graphs=False, drafts=0, tokens=2048, unlimited=False, kv_dtype="auto")
+    return replace(arm, eager=True, few_graphs=False, drafts=0, tokens=2048, unlimited=False, limit=0, kv_dtype="auto")
 
 
 def plan_speed(plan: Plan, model: Model, users: int) -> Speed | None:

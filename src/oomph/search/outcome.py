@@ -47,11 +47,14 @@ def share_of(plan: Plan) -> float:
 
 
 def low_concurrency(plan: Plan) -> float:
-    """Requests of max_model_len at once if KV memory is at the low end of its interval; one block is the null block."""
+    """Requests of max_model_len at once if KV memory is at the low end of its interval; one block is the null block. A
+    cache that the engine makes no larger than its requests need has all of its blocks there too."""
     kv = plan.kv
     assert kv is not None
     if not kv.num_blocks or not kv.bytes_per_block:
         return _without_cache(kv.max_concurrency, plan)
+    if kv.num_blocks * kv.bytes_per_block < min(rank.terms["available_kv"].low for rank in plan.ranks):
+        return kv.max_concurrency
     lost = max(r.terms["available_kv"].bytes - r.terms["available_kv"].low for r in plan.ranks)
     blocks = max(0, kv.num_blocks - 1 - -(-lost // kv.bytes_per_block))
     return kv.max_concurrency * blocks / kv.num_blocks

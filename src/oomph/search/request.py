@@ -49,7 +49,8 @@ class Arm(Struct, frozen=True):
     tokens: int = 0  # --max-num-batched-tokens; 0 = the engine's
     offload_gib: int = 0
     online: str = ""  # quantised while it loads: "fp8"
-    unlimited: bool = False  # the engine's own limit of requests stays; else it is set to the users
+    unlimited: bool = False  # the engine's own limit of requests stays; else it is set to the users ...
+    limit: int = 0  # ... and no lower than this
     empty: bool = False  # nothing else may use the first card: no screen on it
 
     @property

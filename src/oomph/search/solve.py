@@ -97,7 +97,7 @@ class Solver:
     def deployment(self, arm: Arm, context: int, users: int, utilisation: float) -> Deployment:
         flags: dict[str, Any] = {self.knobs.context: context}
         if not arm.unlimited:
-            flags[self.knobs.users] = users
+            flags[self.knobs.users] = max(users, arm.limit)
         if utilisation != self.default:
             flags[self.knobs.share] = utilisation
         chosen = engine_of(self.base).arm_flags(arm)
