@@ -11,13 +11,10 @@ from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.rules import rules
 from oomph.ir import Linear, Model
+from oomph.ir.roles import ROLE_WORDS, role_words
 from oomph.units import GIB, MIB, cdiv
 
-ROLES = {
-    "attention": "attention", "linear_attn": "linear attention", "mlp": "MLP", "experts": "experts",
-    "shared_experts": "shared experts", "embed": "embedding", "lm_head": "output head",
-    "multimodal": "vision and audio",
-}  # fmt: skip
+_SMALL = ("norm", "router", "other")  # counted, and not worth a word
 
 
 def names(model: str) -> tuple[str, ...]:
@@ -75,11 +72,12 @@ def _weights(case: Case, plan: Any) -> str:
         return ""
     parts: dict[str, int] = plan.ranks[0].terms["weights"].parts
     buffers = parts.get("buffers", 0)
-    total = sum(n for role, n in parts.items() if role in ROLES or role in ("norm", "router", "other"))
+    sizes = {role: n for role, n in parts.items() if role in ROLE_WORDS}
+    total = sum(sizes.values())
     if total <= 0:
         return ""
-    shown = sorted(((n, role) for role, n in parts.items() if role in ROLES and n > total // 50), reverse=True)
-    text = ", ".join(f"{ROLES[role]} {n / GIB:.2f}" for n, role in shown)
+    shown = sorted(((n, role) for role, n in sizes.items() if role not in _SMALL and n > total // 50), reverse=True)
+    text = ", ".join(f"{role_words(role)} {n / GIB:.2f}" for n, role in shown)
     behind = f", and {buffers / GIB:.2f} GiB of rotary tables" if buffers > GIB // 20 else ""
     return f"By the checkpoint one rank has {total / GIB:.2f} GiB of parameters ({text}){behind}."
 

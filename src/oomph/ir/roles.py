@@ -1,15 +1,23 @@
-"""What people call the parts of a model, in every report."""
+"""What people call the parts of a model: one table for every report."""
 
-ROLE_WORDS = {
+from oomph.ir.model import Role
+
+ROLE_WORDS: dict[Role, str] = {
+    "attention": "attention",
+    "linear_attn": "recurrent layers",
     "mlp": "MLP",
+    "experts": "experts",
+    "shared_experts": "shared experts",
+    "router": "routers",
     "embed": "embedding",
     "lm_head": "output head",
-    "multimodal": "vision and audio",
-    "linear_attn": "recurrent layers",
-    "moe": "experts",
     "norm": "norms",
+    "multimodal": "vision and audio",
+    "other": "other",
 }
 
 
-def role_words(role: str) -> str:
-    return ROLE_WORDS.get(role, role.replace("_", " "))
+def role_words(part: str) -> str:
+    """Also of what stands beside the roles in a plan: buffers, what is kept in host memory."""
+    words: dict[str, str] = dict(ROLE_WORDS)
+    return words.get(part, part.replace("_", " "))

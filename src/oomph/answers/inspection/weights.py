@@ -8,21 +8,8 @@ from msgspec import Struct
 
 from oomph.facts.dtypes import bits, nbytes
 from oomph.ir import Block, Experts, Linear, Model, Module, Param, Role, Scheme, Vocab
+from oomph.ir.roles import ROLE_WORDS
 from oomph.sources.stored import module_tensors
-
-ROLE_NAMES: dict[Role, str] = {
-    "attention": "attention",
-    "linear_attn": "recurrent layers",
-    "mlp": "MLP",
-    "experts": "experts",
-    "shared_experts": "shared experts",
-    "router": "routers",
-    "embed": "embedding",
-    "lm_head": "output head",
-    "norm": "norms",
-    "multimodal": "vision and audio",
-    "other": "other",
-}
 
 
 class RoleRow(Struct, frozen=True):
@@ -135,7 +122,7 @@ def by_role(model: Model) -> tuple[RoleRow, ...]:
 def _role_name(role: Role, model: Model) -> str:
     if role == "multimodal" and len({t.modality for t in model.towers}) == 1:
         return model.towers[0].modality
-    return ROLE_NAMES[role]
+    return ROLE_WORDS[role]
 
 
 def _by_role_of_headers(model: Model) -> tuple[dict[Role, list[int]], dict[Role, Counter[str]]]:
