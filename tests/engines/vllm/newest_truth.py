@@ -77,8 +77,10 @@ def ready_stage(plan: Plan) -> Stage:
 
 def full_load_bytes(row: dict[str, Any]) -> int | None:
     """After every load but prompt log-probabilities; None where the load was a light one."""
-    names = {load["name"] for load in row["loads"]}
-    if not names & {"fill", "logprobs"}:
+    names, flags = {load["name"] for load in row["loads"]}, row["flags"]
+    # a request of the mixed load was 512 tokens and was answered in eight steps: no more than so many ran at once
+    at_once = 8 * flags.get("max_num_batched_tokens", 8192) // 512
+    if not names & {"fill", "logprobs"} or at_once < flags["max_num_seqs"] // 2:
         return None
     after = [load["in_use_bytes"] for load in row["loads"] if load["name"] != "prompt_logprobs"]
     return int(max([*after, row["ready_bytes"]]))

@@ -84,7 +84,7 @@ def _asleep(first: RankInput, cache: KvPlan) -> Asleep | None:
     flags = first.resolved.flags
     if not flags.sleeps or cache.refusal is not None:
         return None
-    return asleep(first.terms, cache, graphs_stay=not flags.offloads_graphs)
+    return asleep(first.terms, cache, has_experts=bool(first.expert_kernels), graphs_stay=not flags.offloads_graphs)
 
 
 def _ranks(run: Run) -> list[Rank]:

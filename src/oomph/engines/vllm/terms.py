@@ -11,6 +11,7 @@ from oomph.engines.common.ranks import Rank
 from oomph.engines.common.shard import stage_layers
 from oomph.engines.vllm.graphs.memory import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.graphs.modes import compiles
+from oomph.engines.vllm.graphs.sampled import Sampled, sampled
 from oomph.engines.vllm.profile.activation import activation, draft_tensors
 from oomph.engines.vllm.profile.batch import Batch
 from oomph.engines.vllm.profile.encoder import Encoder, encoder
@@ -40,6 +41,10 @@ _OFF_WHERE_MEASURED, _OFF_ELSEWHERE = 0.05, 0.4
 _OFF_WITH_NCCL = 0.25
 # Chosen: the pool of gpt-oss-120b's load was 0.4 % larger than played; small segments are not played.
 _POOL_OFF = 0.02
+# gpu_worker.py (since 0.27.0) counts what PyTorch has reserved, not what is allocated: rests of segments too. Measured
+# beside the played load: 10 to 15 MiB of small segments in most of sixteen starts, up to 60 more.
+_SMALL_SEGMENTS, _SEGMENTS_OFF = 12 * MIB, 64 * MIB
+_RUNNER_WHY = "buffers of one batch, rests of segments"
 _SMS = 132  # an H100's, where a card's multiprocessors are not known
 
 
@@ -58,9 +63,10 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, sum(1 for layer in model.layers[layers.start : layers.stop] if layer.mixers))
-    graph_estimate = pin(
-        _on_shared_memory(estimate(model, graphs, capture, known=known, sampled=settings.model_runner == "v2"), device)
-    )
+    taken = _sampled(run, graphs, capture) if _is_sampled(settings) else None
+    estimated = taken.estimate if taken else estimate(model, graphs, capture, known=known)
+    graph_estimate = pin(_on_shared_memory(estimated, device))
+    is_sampled = taken is not None and graph_estimate.basis != "given"
     terms = Terms(
         pin(weights),
         pin(load_peak),
@@ -70,7 +76,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         _persistent(model, batch, peak.term),
         pin(_non_torch(run, rank)),
         graph_estimate,
-        captured(graph_estimate, graphs, batch),
+        taken.captured if taken is not None and is_sampled else captured(graph_estimate, graphs, batch),
         *after_start(run.traits, batch, run.facts.after_start, graphs, encoded),
     )
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
@@ -80,7 +86,8 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     unquantised = model.nbytes // ranks if online else 0
     start = Start(ranks, len(layers), compiles, restart_bytes, run.facts.estimates.sorts_logits, unquantised)
     terms = on_its_card(terms, device, model, start)
-    terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
+    kept = taken.kept if taken is not None and is_sampled else 0
+    terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes), graphs_kept=kept)
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
         device,
@@ -100,6 +107,14 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         graph_share=_graph_share(run),
         restart_bytes=restart_bytes,
     )
+
+
+def _is_sampled(settings: Resolved) -> bool:
+    return settings.model_runner == "v2" and settings.facts.budget.v2_estimates
+
+
+def _sampled(run: Run, graphs: Graphs, capture: Capture) -> Sampled:
+    return sampled(run.model, graphs, capture, known=is_measured(run.device))
 
 
 def _graph_share(run: Run) -> float:
@@ -131,6 +146,7 @@ def _graphs(settings: Resolved) -> Graphs:
         settings.max_num_seqs,
         settings.num_speculative_tokens,
         2 if settings.flags.lora else 1,
+        v2=settings.model_runner == "v2",
     )
 
 
@@ -158,6 +174,7 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         embeds=encoded.embeds,
         triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
         block_size=settings.block_size,
+        drafts_itself=run.draft is None and bool(run.model.drafts) and settings.uses_drafts,
         l2_bytes=card.l2_bytes if (card := named(device.name)) is not None else 0,
     )
     return replace(batch, draft_pass=_draft_pass(run, batch)) if batch.drafts else batch
@@ -256,9 +273,19 @@ def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     model, n = run.model, loaded.after_load_bytes
     if batch.runner != "v2" or batch.embeds or run.settings.flags.prompt_embeds:
         n += batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
-    if batch.runner == "v2" and not model.pooling:
-        n += batch.seqs * v2_sampler_state(model.vocab_size, batch.drafts)
-    return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
+    n += _sampler_state(run)
+    if run.facts.budget.formula != "consumed":
+        return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
+    n += loaded.unused_bytes + _SMALL_SEGMENTS
+    return Term("runner", n, n - _SEGMENTS_OFF // 2, n + _SEGMENTS_OFF, "formula", {}, _RUNNER_WHY)
+
+
+def _sampler_state(run: Run) -> int:
+    """The V2 runner makes it as a part of the load (gpu/model_runner.py load_model)."""
+    settings = run.settings
+    if settings.model_runner != "v2" or run.model.pooling:
+        return 0
+    return settings.max_num_seqs * v2_sampler_state(run.model.vocab_size, settings.num_speculative_tokens)
 
 
 def _is_pinned(name: str, run: Run) -> bool:
@@ -271,7 +298,7 @@ def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
     weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why)
     peak, slack = max(created.peak_bytes, created.loaded_bytes), 0
     if run.settings.flags.pools_memory:
-        peak = max(peak, created.pool_bytes)
+        peak = max(peak, created.pool_bytes + _sampler_state(run))
         slack = round(_POOL_OFF * peak)
     low = max(0, peak - (created.loaded_bytes - created.low) - slack)
     high = peak + created.high - created.loaded_bytes + slack
@@ -324,4 +351,6 @@ def _capture(run: Run, batch: Batch, layers: int) -> Capture:
         mxfp4,
         drafts=bool(batch.draft_pass),
         lora=run.settings.flags.lora is not None,
+        # a row for every drafted token: 121 MiB of float32 in the one start that was measured (64 sequences, 2 drafts)
+        draft_logits=4 * batch.seqs * batch.drafts * run.model.vocab_size,
     )

@@ -33,6 +33,7 @@ class Terms(Struct, frozen=True):
     warm_up: Working
     serving: Working  # a full batch of requests
     before_load: int = 0  # the part of non_torch that is there before the first weight
+    graphs_kept: int = 0  # what the driver keeps of the graphs that were captured to estimate them
 
 
 class RankInput(Struct, frozen=True):
@@ -168,7 +169,8 @@ def _allocated(rank_input: RankInput, kv: KvPlan, profiled: int) -> list[Step]:
     """From the KV cache to the first request."""
     terms = rank_input.terms
     slacks = _slacks_beside_kv(rank_input)
-    resident = profiled + kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
+    cache = kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
+    resident = profiled + terms.graphs_kept + cache
     steps = [_step("kv_alloc", resident, 0, slacks, "", f"{kv.num_blocks} blocks")]
     failure = _sampler_text(rank_input) if rank_input.resolved.model_runner != "v2" else ""
     captures_last = rank_input.resolved.model_runner == "v2" and rank_input.resolved.facts.after_start.v2_captures_last
@@ -223,7 +225,9 @@ def _slacks_beside_kv(rank_input: RankInput) -> tuple[Slack, ...]:
     if rank_input.device.vendor == "amd":
         # posts do not say whether torch.compile's cache was filled: a start that finds it filled has so much less room
         return (*uncounted, Slack(terms.activation.name, rank_input.restart_bytes, 0))
-    return (*uncounted, *released(terms.activation))
+    # an estimate of graphs is not what they take: what it has too much the cache lacks
+    estimated = released(terms.cudagraph) if rank_input.estimate_applied else ()
+    return (*uncounted, *released(terms.activation), *estimated)
 
 
 def _step(

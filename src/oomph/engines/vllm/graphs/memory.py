@@ -37,21 +37,28 @@ class Graphs(Struct, frozen=True):
     largest: int  # tokens of the largest
     largest_full: int
     configured: int  # the largest size before it is rounded to whole sequences of drafts
+    sequences: int = 0  # of the largest decode batch
 
 
-def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int) -> Graphs:
+def count_graphs(
+    mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int, *, v2: bool = False
+) -> Graphs:
     """cudagraph_dispatcher.py:165: piecewise graphs for every size, full decode graphs for those a decode batch can
     have. Where sequences decode several tokens at once, sizes are rounded up to whole sequences
-    (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0)."""
-    query, configured = 1 + drafts, max(sizes, default=0)
+    (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0); the V2 runner rounds those of full graphs alone
+    (gpu/cudagraph_utils.py _init_candidates)."""
+    query, configured, asked = 1 + drafts, max(sizes, default=0), len(sizes)
     if mode.startswith("FULL") and query > 1:
         sizes = tuple(sorted({n for n in (round_up(size, query) for size in sizes) if n <= max(sizes)})) or sizes
     decode = [s for s in sizes if query <= s <= seqs * query]
-    piecewise = len(sizes) if "PIECEWISE" in mode else 0
+    piecewise = (asked if v2 else len(sizes)) if "PIECEWISE" in mode else 0
     full = len(decode) if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else len(sizes) if mode == "FULL" else 0
     whole = decode if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else sizes if full else ()
     largest = max(sizes, default=0)
-    return Graphs(piecewise * lora_cases, full * lora_cases, largest, max(whole, default=0), configured)
+    largest_full = max(whole, default=0)
+    return Graphs(
+        piecewise * lora_cases, full * lora_cases, largest, largest_full, configured, min(seqs, largest_full // query)
+    )
 
 
 class Capture(Struct, frozen=True):
@@ -65,11 +72,11 @@ class Capture(Struct, frozen=True):
     mxfp4_bytes: int = 0  # of a layer's piecewise graph where the experts are MXFP4
     drafts: bool = False  # a drafter is captured too
     lora: bool = False
+    draft_logits: int = 0  # bytes that the V2 runner's warm-up keeps for the drafter's probabilities
 
 
-def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool, sampled: bool = False) -> Term:
-    """The first capture of the larger mode, then the second's size for every further graph of each mode. `sampled`: the
-    V2 runner captures every piecewise graph and two full ones, warm-up passes included (gpu/cudagraph_utils.py)."""
+def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
+    """The first capture of the larger mode, then the second's size for every further graph of each mode."""
     if not graphs.piecewise and not graphs.full:
         return Term("cudagraph", 0, 0, 0, "exact", {}, "no CUDA graphs")
     live = graphs.largest * capture.bytes_per_token
@@ -82,8 +89,6 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool, sam
     whole = max(_LEAST_BYTES, _FULL_LAYER_BYTES * capture.layers // _STEP_BYTES * _STEP_BYTES)
     total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * whole
     parts = {"first capture": first, "further graphs": total - first}
-    if sampled:
-        total = v2_captured(parts) + max(0, graphs.full - 1) * _STEP_BYTES
     spread = _OFF_WHERE_MEASURED if known else _OFF_ELSEWHERE
     low, high = round(total * (1 - spread)), round(total * (1 + spread))
     why = f"{graphs.piecewise} piecewise and {graphs.full} full graphs, the largest of {graphs.largest} tokens"

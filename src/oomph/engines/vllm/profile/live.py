@@ -137,7 +137,8 @@ class _Layer(Struct, frozen=True):
     def _mlp_compiled(self, role: str, alive: Widths) -> Phase:
         """gate_up and its activation, or, without a gate, the activation written over its input and the output."""
         up, down = self._widths(role)
-        flush = self.batch.l2_bytes if self.batch.cold and self.holding.tuned else 0
+        flushed = self.batch.cold and self.holding.tuned and self.batch.rules.flushes_cache
+        flush = self.batch.l2_bytes if flushed else 0
         scheme = next((x.scheme for x in self._linears(role) if x.shard == "row"), None)
         if up < 2 * down:
             return self._phase("mlp", (*alive, down, self.model.hidden_size), 0)

@@ -29,7 +29,6 @@ _OTHERS_V1, _OTHERS_V2 = 0.6, 0.35
 # What is in use beside the played passes: kernels loaded after profiling, and in the V1 runner a segment that a buffer
 # made while profiling keeps from being given back. Measured: the median of 30 and of 31 start-ups.
 _BESIDE_V1, _BESIDE_V2 = 150 * MIB, 60 * MIB
-KERNELS_AFTER_PROFILING = 60 * MIB
 _CAPTURE_V1 = 1.25  # actual over estimated, in the same start-ups
 _CAPTURE_OFF = 0.35
 

@@ -43,6 +43,7 @@ class WeightsPlan(Struct, frozen=True):
     places: tuple[Place, ...]  # build order, with the bytes allocated once each is built
     after_load_bytes: int  # allocated right after the load and not in its figure: the prefetch pool
     host_bytes: int  # weights kept in host memory
+    unused_bytes: int  # reserved after the load beside what it allocated: rests of segments
     pool_bytes: int  # what a pool that cannot give back holds when the load ends (--enable-sleep-mode)
 
 
@@ -146,6 +147,7 @@ def _weights(of: _Load) -> WeightsPlan:
         places=load.places,
         after_load_bytes=load.pool if setting.offload.group else 0,
         host_bytes=load.offloaded,
+        unused_bytes=load.unused,
         pool_bytes=load.loaded + load.cached,
     )
 

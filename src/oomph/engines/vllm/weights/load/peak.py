@@ -23,6 +23,7 @@ class Load(Struct, frozen=True):
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
     cached: int = 0  # freed on the way and not used again: a pool that cannot give back still has it
+    unused: int = 0  # of it, in segments that other tensors keep: not even an emptied cache gives it back
     records: tuple[Entry, ...] = ()  # each allocation that took the load higher than it had been, in order
 
     def first_beyond(self, limit: int) -> Point | None:
@@ -63,6 +64,8 @@ def play(network: Network, setting: Setting, drafts: Sequence[Draft] = (), after
     player.doing, player.where, player.layer = "expert balancing", "", -1
     for name, size in after:
         player.new(name, size)
+    cached = player.memory.cached
+    player.memory.empty_cache()
     return Load(
         built=player.built,
         loaded=player.held,
@@ -74,7 +77,8 @@ def play(network: Network, setting: Setting, drafts: Sequence[Draft] = (), after
         offloaded=player.gone,
         changed=player.is_changed,
         pool=setting.offload.step * sum(player.pool.values()),
-        cached=player.memory.cached,
+        cached=cached,
+        unused=player.memory.cached,
         records=tuple(player.records),
     )
 
