@@ -11,7 +11,7 @@ STARTS = (
     MeasuredStarts("0.24.0", CARD, 3, 0),
     MeasuredStarts("0.25.0", CARD, 3, 0),
     MeasuredStarts("0.26.0", CARD, 84, 42),
-    MeasuredStarts("0.32.0", CARD, 6, 3),
+    MeasuredStarts("0.32.0", CARD, 35, 21),
 )
 
 

@@ -1,0 +1,127 @@
+"""Whole plans against starts of vLLM 0.32.0 on one H200 (tests/truth/h200-newest.jsonl).
+
+Twenty-nine starts were predicted first (h200-newest-predicted.jsonl, as it was committed before they ran;
+h200-newest-predicted-2.jsonl was written while they ran, before any figure was seen). Seventeen were kept aside, by the
+hash of their names: the formulas were corrected on the other twelve and on six that had been measured before, and then
+judged once on the seventeen. What is asserted here holds for all of them since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from newest_truth import ROWS, TRUTH, Term, is_compiled, planned, terms
+
+from oomph.units import MIB
+
+CARD = ROWS[0]["total_bytes"]
+EVERY = [term for index in range(len(ROWS)) for term in terms(index)]
+# The V2 runner drafts with an EAGLE-3 head on streams and in passes that the plan does not know (docs/measured.md).
+EAGLE = "c_llama8_eagle3"
+
+
+def of(name: str) -> list[Term]:
+    return [term for term in EVERY if term.name == name and term.row != EAGLE]
+
+
+def share(hits: list[bool]) -> float:
+    return sum(hits) / len(hits)
+
+
+NEAR: dict[str, Callable[[Term], bool]] = {
+    "weights": lambda term: term.off <= 0.001 * term.value,
+    "activation_peak": lambda term: term.off <= 0.03 * term.value,
+    "cudagraph": lambda term: term.off <= max(0.15 * term.value, 60 * MIB),
+    "available_kv": lambda term: term.off <= 0.0015 * CARD,
+    "ready": lambda term: term.off <= 0.004 * CARD,
+    "full_load": lambda term: term.off <= 0.004 * CARD,
+    "load_peak": lambda term: term.off <= 0.03 * term.value,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "least"),
+    [
+        ("weights", 34, 1.0), ("activation_peak", 34, 0.9), ("cudagraph", 20, 0.85), ("available_kv", 34, 0.97),
+        ("ready", 34, 1.0), ("full_load", 17, 0.85), ("load_peak", 9, 1.0),
+    ],
+)  # fmt: skip
+def test_near(name: str, count: int, least: float) -> None:
+    found = of(name)
+    assert len(found) >= count
+    assert share([NEAR[name](term) for term in found]) >= least
+
+
+def test_intervals_hold_most_and_not_everything_by_width() -> None:
+    """Exact terms apart, nine in ten lie inside; the intervals are a few tenths of a per cent of the card wide."""
+    judged = [term for term in EVERY if term.name not in ("weights", "load_peak")]
+    assert 0.85 <= share([term.is_inside for term in judged]) <= 0.99
+    widths = sorted(term.high - term.low for term in of("available_kv"))
+    assert widths[len(widths) // 2] <= 0.002 * CARD
+
+
+def test_the_runner() -> None:
+    for index, row in enumerate(ROWS):
+        assert planned(index).resolved["model_runner"] == row["runner"], row["id"]
+
+
+def test_what_sleeping_leaves() -> None:
+    slept = [(index, row) for index, row in enumerate(ROWS) if row["sleep"]]
+    assert len(slept) >= 7
+    for index, row in slept:
+        asleep = planned(index).asleep
+        assert asleep is not None
+        for level in row["sleep"]:
+            assert asleep.left.bytes == pytest.approx(level["in_use_asleep"], rel=0.03), row["id"]
+            woken = level["in_use_awake"] - level["in_use_asleep"]
+            assert asleep.wakes_bytes == pytest.approx(woken, rel=0.01), row["id"]
+
+
+def test_level_one_takes_host_memory_in_powers_of_two_and_keeps_it() -> None:
+    """device_allocator/cumem.py: every block is copied to pinned memory, which PyTorch rounds up and does not give
+    back; level 2 takes none."""
+    for row in (row for row in ROWS if row["sleep"]):
+        first, second = row["sleep"]
+        weights = first["tags"]["weights"]["bytes"]
+        assert 1.0 <= (first["pinned_asleep"] - first["pinned_before"]) / weights <= 1.5, row["id"]
+        assert second["pinned_asleep"] == second["pinned_before"]
+
+
+def test_picks_of_fit_survived() -> None:
+    picks = [(index, row) for index, row in enumerate(ROWS) if row["picked_by_fit"]]
+    assert len(picks) == 2
+    for index, row in picks:
+        assert not any("error" in load for load in row["loads"])
+        assert planned(index).verdict.outcome == "fits"
+
+
+def written_down(name: str) -> dict[str, dict[str, list[int]]]:
+    rows: list[dict[str, Any]] = [json.loads(line) for line in (TRUTH / name).read_text().splitlines()]
+    return {row["id"]: row["predicted"] for row in rows if "predicted" in row}
+
+
+def test_what_was_written_down_before() -> None:
+    """The figures of the predictions, as they were committed: they do not move with the formulas."""
+    before = written_down("h200-newest-predicted.jsonl")
+    pairs = [
+        term._replace(planned=guess[0], low=guess[1], high=guess[2])
+        for term in EVERY
+        if (guess := before.get(term.row, {}).get(term.name))
+    ]
+    hits = {name: [near(term) for term in pairs if term.name == name] for name, near in NEAR.items()}
+    assert {name: (sum(found), len(found)) for name, found in hits.items()} == {
+        "weights": (27, 29), "activation_peak": (22, 29), "cudagraph": (11, 18), "available_kv": (26, 29),
+        "ready": (28, 29), "full_load": (14, 16), "load_peak": (7, 8),
+    }  # fmt: skip
+
+
+def test_the_estimate_is_what_its_captures_add_up_to() -> None:
+    """gpu/cudagraph_utils.py: what free memory fell by, less the samples, plus the first and the second for every
+    further full graph. A capture frees the cache first, so that the second sample is negative."""
+    rows = [row for row in ROWS if is_compiled(row) and row["captures"] and row["runner"] == "v2"]
+    assert len(rows) >= 15
+    for row in rows:
+        assert row["cudagraph_bytes"] >= row["captured_bytes"], row["id"]
