@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.facts.changes import Dated, Facts, changes, members, names, since, table, until
+from oomph.facts.vllm.registered import FIRST
 
 
 class Method(Struct, frozen=True, kw_only=True):
@@ -134,8 +135,14 @@ def _no_vision(config: str) -> Absent:
     return Absent("AttributeError", f"'{config}' object has no attribute 'vision_config'", "model_build")
 
 
+def _not_listed(name: str) -> Absent:
+    """registry.py goes on to list all that it has."""
+    return Absent("ValidationError", f"Model architectures ['{name}'] are not supported for now.")
+
+
 # model_executor/models/registry.py: architectures that not every release has, until one does
 NOT_YET: dict[str, Dated[Absent | None]] = {
+    **{name: changes(_not_listed(name), (release, None)) for release, own in FIRST.items() for name in own},
     # two spellings, of which one was gone for a while
     "ExaoneMoEForCausalLM": changes(None, ("0.27.0", _unsupported("ExaoneMoEForCausalLM")), ("0.32.0", None)),
     "MiniMaxM2ForCausalLM": changes(_UNKNOWN, ("0.11.1", None)),
