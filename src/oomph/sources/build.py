@@ -244,6 +244,8 @@ def engine_params(config: Config, text: Config) -> Params:
             _number(out, "rope_original", rope.get("original_max_position_embeddings"))
     if isinstance(text.get("kv_lora_rank"), int) and isinstance(head := text.get("head_dim"), int):
         out["mla_head_dim"] = head
+    if text.get("dual_chunk_attention_config"):
+        out["attention_argument"] = "layer_idx"
     if text.get("attn_logit_softcapping"):
         out["attn_logit_softcapping"] = 1
     if config.get("is_mm_prefix_lm"):

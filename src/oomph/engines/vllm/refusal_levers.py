@@ -36,6 +36,10 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
         yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
         yield Lever("release", (Change("release", f"vLLM {NEWEST}", "release", version=NEWEST, cost="an upgrade"),))
+    elif "unexpected keyword argument 'layer_idx'" in message:
+        yield _plain_attention(flags)
+    elif "keyword argument 'chunk_lookback'" in message or "use_alibi_sqrt is not supported" in message:
+        yield _flag("attention_backend", "TRITON_ATTN", "the one backend whose kernels do this")
     elif "Bfloat16 is only supported" in message:
         yield _flag("dtype", "half", "another range of values")
     elif "FP8 KV cache is not supported" in message or "kv_cache_dtype" in message:
@@ -44,6 +48,15 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
         yield from _parsers(plan)
         others = (field for field in UNKNOWN_VALUE if field not in _PARSERS and _is_named(field, flags, message))
         yield from (_without(f"--{field.replace('_', '-')} {flags[field]}", field) for field in others)
+
+
+def _plain_attention(flags: Mapping[str, Any]) -> Lever:
+    """Dual-chunk attention has no backend any more; without its key the model is an ordinary one."""
+    own = flags.get("hf_overrides")
+    value = {**(own if isinstance(own, Mapping) else {}), "dual_chunk_attention_config": None}
+    label = f"--hf-overrides {quote(json_text(value))}"
+    cost = "beyond 262,144 tokens the model was made for dual-chunk attention"
+    return Lever("hf_overrides", (Change("hf_overrides", label, flags={"hf_overrides": value}, cost=cost),))
 
 
 def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lever]:

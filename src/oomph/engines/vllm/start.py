@@ -48,9 +48,18 @@ def config_overrides(deployment: Deployment) -> str:
     return json.dumps(overrides, sort_keys=True)
 
 
+# config/speculative.py:1597 (0.32.0), 0.30.0 alike: an ImportError while the flags are read
+_SUFFIX_PACKAGE = (
+    "speculation by suffix needs the package arctic-inference, which vLLM does not bring: without `pip install "
+    "arctic-inference==0.1.1` it does not start"
+)
+
+
 def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
     """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
     config = deployment.flags.get("speculative_config")
+    if isinstance(config, Mapping) and config.get("method") == "suffix":
+        deployment = replace(deployment, notes=(*deployment.notes, _SUFFIX_PACKAGE))
     name = config.get("model") if isinstance(config, Mapping) else None
     if not isinstance(name, str) or name == deployment.model or not name:
         return deployment, None

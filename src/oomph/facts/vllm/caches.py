@@ -112,8 +112,11 @@ class CacheDtypes(Facts):
     fp8_on_sm100 = changes("", ("0.32.0", "GlmMoeDsaForCausalLM"))
     # models/config.py DeepseekV32ForCausalLM: which --kv-cache-dtype becomes fp8_ds_mla before the layers are built
     deepseek_v32_fp8 = changes(names("auto fp8"), ("0.11.1", names("fp8")), ("0.18.0", ()))
-    # models/mimo_v2.py, clip.py: the layers get no cache_config, so that --kv-cache-dtype does nothing
-    ignored_by = changes(("MiMoV2", "CLIPModel"), ("0.32.0", ("CLIPModel",)))
+    # models/falcon.py:173, mimo_v2.py, clip.py: the layers get no cache_config, so that --kv-cache-dtype does nothing
+    ignored_by = changes(
+        ("FalconForCausalLM", "RWForCausalLM", "MiMoV2", "CLIPModel"),
+        ("0.32.0", ("FalconForCausalLM", "RWForCausalLM", "CLIPModel")),
+    )
     skips_mla_layers = since("0.26.0")
     nvfp4_mla_refused = changes(
         _NVFP4_MLA.format("'fp8' or 'auto'"),

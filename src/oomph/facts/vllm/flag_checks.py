@@ -14,6 +14,7 @@ from oomph.facts.changes import Facts, Span, rows
 # all2all backends with which one batch may be cut in two
 _DEEPEP = ("deepep_low_latency", "deepep_high_throughput")
 _EAGLE = ("eagle", "eagle3", "extract_hidden_states", "mtp", "dflash")  # config/speculative.py EagleModelTypes
+_GONE_ONCE = ("experts_int8", "petit_nvfp4")  # the same list of 0.14.0 to 0.19.0
 _GONE_SOON = ("fbgemm_fp8", "fp_quant")  # quantization/__init__.py DEPRECATED_QUANTIZATION_METHODS
 
 
@@ -153,6 +154,13 @@ class FlagChecks(Facts):
             "`--allow-deprecated-quantization`.",
             lambda words: words.quantization in _GONE_SOON and not words.flags.get("allow_deprecated_quantization"),
             since="0.19.0",
+        ),
+        Check(
+            "The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, set "
+            "`--allow-deprecated-quantization`.",
+            lambda words: words.quantization in _GONE_ONCE and not words.flags.get("allow_deprecated_quantization"),
+            since="0.14.0",
+            until="0.20.0",
         ),
     )
     # config/parallel.py ParallelConfig.__post_init__, then its validators up to the load balancing

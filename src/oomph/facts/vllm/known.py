@@ -70,6 +70,11 @@ METHODS: dict[str, Dated[Method]] = {
     "torchao": changes(Method(name="torchao", min_sm=75, dtypes=_ALL_FLOATS)),
     "fbgemm_fp8": changes(Method(name="fbgemm_fp8", min_sm=80)),
     "experts_int8": changes(Method(name="experts_int8", min_sm=80)),
+    # quantization/online/base.py OnlineQuantizationConfig: whatever is done while loading
+    **{
+        name: changes(Method(name=name, min_sm=75))
+        for name in names("fp8_per_tensor fp8_per_block fp8_per_channel int8_per_channel_weight_only nvfp4_per_token")
+    },
 }
 # verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
 RENAMED = {
@@ -308,6 +313,14 @@ class Support(Facts):
         (),
         (
             "0.21.0",
+            names(
+                "Gemma4ForCausalLM Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration CwmForCausalLM "
+                "Gemma3nForCausalLM Gemma3nForConditionalGeneration ExaoneMoEForCausalLM ExaoneMoeForCausalLM "
+                "MiMoV2FlashForCausalLM"
+            ),
+        ),
+        (
+            "0.22.0",  # Laguna's class was vLLM's own until then
             names(
                 "Gemma4ForCausalLM Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration CwmForCausalLM "
                 "Gemma3nForCausalLM Gemma3nForConditionalGeneration ExaoneMoEForCausalLM ExaoneMoeForCausalLM "

@@ -93,6 +93,7 @@ class KvRules(Facts):
         "one", ("0.11.1", "len"), ("0.15.0", "mode"), ("0.22.0", "mode+spec")
     )
     # indexes_kv_by_block_stride is a field that merging compares and that promoting a window forgets.
+    stride_bases = since("0.32.0")  # worker/utils.py:484; 0.31.0 has no such rule
     merge_strided = changes(False, ("0.24.0", True), ("0.27.0", False))
     uniform_mamba_pages = since("0.29.0")
     promote: Dated[Literal["fields", "block"]] = changes("fields", ("0.27.0", "block"))

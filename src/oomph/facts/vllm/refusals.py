@@ -50,6 +50,22 @@ class Refusals(Facts):
             "Not enough resources to allocate {replicas} DP ranks on DP master node, possible to fit {fits} DP ranks.",
         ),
     )
+    # config/speculative.py:1757 (0.30.0) hands --enable-expert-parallel on to the drafter; 0.31.0 asks first whether it
+    # has experts, releases before do not hand it on
+    drafter_needs_experts = changes(
+        "",
+        ("0.30.0", "Number of experts in the model must be greater than 0 when expert parallelism is enabled."),
+        ("0.31.0", ""),
+    )
+    # v1/attention/backends: what a layer hands on that a backend's class does not take
+    attention_arguments = table(
+        {
+            # qwen2.py and kin with a dual_chunk_attention_config: no backend of the V1 engine has it
+            "layer_idx": changes(("", ()), ("0.11.0", ("TypeError", ()))),
+            "chunk_lookback": changes(("TypeError", ("TRITON_ATTN",))),
+            "use_alibi_sqrt": changes(("ValueError", ("TRITON_ATTN",))),
+        }
+    )
     # The same, of methods whose class cannot be made without what a checkpoint says
     wants_arguments = table(
         {

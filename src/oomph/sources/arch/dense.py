@@ -253,7 +253,8 @@ def build(builder: Builder) -> Skeleton:
     layers = decoder_layers(builder, style, prefix, rope=table, after=after)
     root = decoder_root(builder, style, prefix, head, head_bias=builder.architecture == "PhiForCausalLM")
     inverse = frequencies(builder, layers) if builder.architecture in TRANSFORMERS else []
-    return Skeleton(layers, builder.block([*root.modules, *inverse]))
+    params = (("attention_argument", "use_alibi_sqrt"),) if builder.architecture == "Step1ForCausalLM" else ()
+    return Skeleton(layers, builder.block([*root.modules, *inverse]), params=params)
 
 
 def _xielu(builder: Builder) -> Callable[[list[Module]], list[Module]]:

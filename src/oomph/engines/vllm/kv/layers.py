@@ -234,7 +234,15 @@ def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Que
         head_size_v=value_dim,
         dtype=setup.dtype if query.kv_dtype == "auto" else query.kv_dtype,
         strided=backend.name != "TURBOQUANT",
+        stride_base=_stride_base(work, query, backend),
     )
+
+
+def _stride_base(work: Work, query: Query, backend: Backend) -> int:
+    """worker/utils.py customize_attention_spec (0.32.0): layers of two backends may be alike in everything else."""
+    if backend.multiple or not work.facts.kv.stride_bases:
+        return 0
+    return max(kernel_blocks(backend, query), default=0)
 
 
 def _sliding_block(work: Work, blocks: Blocks, query: Query, backend: Backend, per_token: int) -> int:

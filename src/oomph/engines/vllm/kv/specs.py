@@ -40,6 +40,7 @@ class Spec(Struct, frozen=True):
     extra_retained: int = 0
     strided: bool = False  # the backend indexes pages by the block stride, so that a page may be padded (0.24-0.28)
     stride_alignment: int = 1  # bytes between blocks must be a multiple of this (0.31+)
+    stride_base: int = 0  # tokens of the largest kernel block, where a backend takes a list of sizes only (0.32+)
 
     @property
     def unpadded(self) -> int:
@@ -136,6 +137,7 @@ def _full_merges(specs: Sequence[Spec], rules: KvRules) -> bool:
             spec.dtype,
             spec.state_bytes,
             spec.padded,
+            spec.stride_base,
         )
         for spec in specs
     }

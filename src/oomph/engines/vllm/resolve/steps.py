@@ -59,6 +59,7 @@ from oomph.engines.vllm.resolve.plain_flags import PlainFlags, plain_flags
 from oomph.engines.vllm.resolve.transformers import verify_transformers_build, verify_transformers_config
 from oomph.engines.vllm.resolve.verify import (
     verified_utilization,
+    verify_arguments,
     verify_balancing,
     verify_batch,
     verify_caches,
@@ -184,6 +185,9 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     verify_flags(facts.checks.speculative, words)
     if draft is not None and spec.method:
         verify_draft_model(draft, words, facts.checks)
+        refused = facts.refusals.drafter_needs_experts
+        if refused and flags.get("enable_expert_parallel") and not traits_of(draft).is_moe:
+            raise Refused("ValidationError", refused)
     item = largest_item(model, flags)
     tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
     words = replace(words, tokens=tokens, seqs=seqs, queries_per_kv=traits.queries_per_kv)
@@ -314,6 +318,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     layout = lay_out(model, traits, setup, facts)
     words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
     verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
+    verify_arguments(model, layout.backends, facts.refusals)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     linear_backend = str(flags.get("linear_backend", "auto"))

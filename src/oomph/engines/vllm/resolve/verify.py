@@ -175,6 +175,27 @@ def verify_sparse_dcp(backends: Iterable[tuple[str, int]], kv_dtype: str, dcp: i
         raise Refused("NotImplementedError", refusals.dcp_sparse)
 
 
+_IMPLEMENTATIONS = {
+    "FLASH_ATTN": "FlashAttentionImpl",
+    "FLASHINFER": "FlashInferImpl",
+    "FLEX_ATTENTION": "FlexAttentionImpl",
+    "TRITON_ATTN": "TritonAttentionImpl",
+}
+
+
+def verify_arguments(model: Model, backends: Iterable[tuple[str, int]], refusals: Refusals) -> None:
+    """attention.py:366 and 420 (0.32.0): a layer's own arguments, which the backend's class has to take."""
+    argument = str(model.param("attention_argument", ""))
+    kind, able = refusals.attention_arguments.get(argument) or ("", ())
+    unable = next((name for name, _ in backends if name not in able), None)
+    if not kind or unable is None:
+        return
+    if kind == "ValueError":
+        raise Refused(kind, f"{argument} is not supported by backend {unable}.")
+    owner = _IMPLEMENTATIONS.get(unable, unable)
+    raise Refused(kind, f"{owner}.__init__() got an unexpected keyword argument '{argument}'")
+
+
 def verify_chunks(mamba_mode: str, chunked: bool) -> None:
     """models/config.py MambaModelConfig, which is asked before the layout is."""
     if mamba_mode == "align" and not chunked:

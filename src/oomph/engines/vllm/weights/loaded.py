@@ -182,11 +182,15 @@ def _built_networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
         buffers = draft_buffers(model.drafts, load.tokens)
         network = Network((*embeddings, *(_without_tables(network_place) for network_place in own)), build)
         drafts.append(Draft(network, tables, buffers))
-    if load.draft is not None:
-        whole = replace(build, drafts=False, towers=False)
+    if load.draft is not None and build.layout.pp_rank == build.layout.pp - 1:
+        # both model runners make it on the last pipeline stage only, and whole (gpu/model_runner.py:295, 0.32.0)
+        alone = replace(build.layout, pp=1, pp_rank=0)
+        whole = replace(build, drafts=False, towers=False, layout=alone)
         # a dummy load reads no file that would have tables of its own (llm_base_proposer.py _maybe_share_embeddings)
         shared = load.setting.dummy and is_eagle_head(load.draft.model.architecture)
         own_tables = _without_tables if shared else _own_tables
+        if build.layout.pp > 1:  # the target's embedding is on another stage (llm_base_proposer.py:1268)
+            own_tables = _own_embedding
         ropes = {tensor.rope for place in places for tensor in place.tensors if tensor.rope is not None}
         drafter = (own_tables(_without_ropes(place, ropes)) for place in created(load.draft.model, whole))
         drafts.append(Draft(Network(tuple(drafter), whole)))
@@ -221,6 +225,16 @@ def _own_tables(place: Placed) -> Placed:
     return replace(
         place, tensors=tuple(tensor for tensor in place.tensors if not isinstance(tensor.of, Vocab) or tensor.of.stored)
     )
+
+
+def _own_embedding(place: Placed) -> Placed:
+    """The tables of the checkpoint, and the embedding whether it has one or not."""
+    tensors = (
+        tensor
+        for tensor in place.tensors
+        if not isinstance(tensor.of, Vocab) or tensor.of.stored or tensor.of.role == "embed"
+    )
+    return replace(place, tensors=tuple(tensors))
 
 
 def _parts(kinds: Counted, build: Build, load: Load, setting: Setting) -> dict[str, int]:
