@@ -107,10 +107,19 @@ def capability_notes(gpus: tuple[Device, ...]) -> tuple[str, ...]:
 
 def _visible(deployment: Deployment, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
     """The GPUs that CUDA_VISIBLE_DEVICES, docker or a manifest leave to the command, by number where it has numbers."""
-    listed = deployment.environment.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "").split(",")
-    if listed != [""] and all(part.isascii() and part.isdigit() and int(part[:6]) < len(gpus) for part in listed):
-        return tuple(gpus[int(part)] for part in dict.fromkeys(listed))
-    return gpus[: deployment.gpu_count] if deployment.gpu_count else gpus
+    variables = deployment.environment
+    inside = _numbered(deployment.gpu_ids or variables.get("NVIDIA_VISIBLE_DEVICES", ""), gpus)
+    # a container counts the GPUs that it is given from 0 on
+    own = _numbered(variables.get("CUDA_VISIBLE_DEVICES") or variables.get("HIP_VISIBLE_DEVICES", ""), inside or gpus)
+    return own or inside or (gpus[: deployment.gpu_count] if deployment.gpu_count else gpus)
+
+
+def _numbered(text: str, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
+    """The GPUs that a list of numbers names; () where it is no such list."""
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isascii() and part.isdigit() and int(part[:6]) < len(gpus) for part in parts):
+        return ()
+    return tuple(gpus[int(part)] for part in dict.fromkeys(parts))
 
 
 def _says_one(gpu: object) -> bool:

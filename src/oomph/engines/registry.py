@@ -11,6 +11,7 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.refusal_kinds import kind_of
 from oomph.ir import Deployment, Device, Model, Plan, Verdict
 from oomph.ir.world import shortage
+from oomph.text.printable import quoted
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
@@ -48,6 +49,7 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     plan = engine.plan(deployment, model)
     if plan.verdict.stage == "other" and not plan.verdict.refusal:
         plan = replace(plan, verdict=replace(plan.verdict, refusal=kind_of(plan.verdict.message)))
+    plan = _with_files(plan, engine)
     missing = engine.missing_kernels(deployment)
     if not missing:
         return plan
@@ -71,6 +73,26 @@ def _require_bounds(deployment: Deployment) -> None:
                 size = f"a number of {len(str(value))} digits" if isinstance(value, int) else f"{value:g}"
                 raise CommandError(f"--{name.replace('_', '-')}: {size} is more than any of its values can be")
         level = below
+
+
+_NO_TOKENIZER = "OSError: Can't load tokenizer for {}: its folder has no tokenizer.json, tokenizer.model or the like"
+
+
+def _with_files(plan: Plan, engine: EngineProtocol) -> Plan:
+    """What a folder of this machine lacks or says beside the weights, for the engines that read it."""
+    deployment = plan.deployment
+    if not engine.asks_the_hub or not plan.ranks:
+        return plan
+    from oomph.sources.beside import answer_limit, lacks_tokenizer
+
+    has_own = any(deployment.flags.get(field) for field in ("tokenizer", "tokenizer_path", "skip_tokenizer_init"))
+    if not has_own and plan.verdict.outcome != "fails" and lacks_tokenizer(deployment.model):
+        verdict = Verdict(False, "other", 0, _NO_TOKENIZER.format(quoted(deployment.model)), refusal="model")
+        return replace(plan, verdict=verdict, ranks=(), kv=None)
+    if limit := answer_limit(deployment.model):
+        note = f"generation_config.json: an answer has at most {limit:,} tokens where its request does not say"
+        return replace(plan, warnings=(*plan.warnings, note))
+    return plan
 
 
 def require_kernels(engine: EngineProtocol, gpus: Sequence[Device]) -> None:

@@ -57,6 +57,8 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:
     entrypoint = [value for name, value in options if name == "--entrypoint"]
     count, notes = _gpus(options, inside)
     call = container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+    named = [gpus_option(value)[1] for name, value in options if name == "--gpus"]
+    call = replace(call, gpu_ids="".join(named[-1:]))
     call = replace(call, mounts=mounts_of(value for name, value in options if name in ("-v", "--volume", "--mount")))
     limits = [docker_bytes(value) for name, value in options if name in ("-m", "--memory")]
     return replace(call, memory_limit=limits[-1]) if limits else call

@@ -13,12 +13,14 @@ from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.flags import options_of
+from oomph.facts.vllm.lora import RANKS
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir import Change, Lever, Plan
 from oomph.sources.load import load_once
 from oomph.units import cdiv
 
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
+_RANK = re.compile(r"LoRA rank (\d+) is greater than max_lora_rank")
 _TOO_SMALL = re.compile(r"max_num_batched_tokens \(\d+\) is smaller than max_model_len \((\d+)\)")
 # What is lost without the flag.
 _PARSERS = {
@@ -32,6 +34,11 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
     if words := _LENGTH.search(message):
         yield from _length(flags, int(words[1]), int(words[2]))
         yield from _yarn(plan, int(words[1]))
+    elif words := _RANK.search(message):
+        rank = next((rank for rank in RANKS if rank >= int(words[1])), RANKS[-1])
+        yield _flag("max_lora_rank", rank, "larger slots for adapters")
+    elif "LoRA is not enabled" in message:
+        yield Lever("enable_lora", (Change("enable_lora", "--enable-lora", flags={"enable_lora": True}, cost="slots"),))
     elif words := _TOO_SMALL.search(message):
         yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:

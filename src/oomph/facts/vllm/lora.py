@@ -3,6 +3,7 @@
 from oomph.facts.changes import Facts, changes, members
 
 DEFAULT_RANK, DEFAULT_LORAS = 16, 1  # config/lora.py
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # the same file, possible_max_ranks
 
 _ALWAYS = """ApertusForCausalLM Cohere2ForCausalLM CohereForCausalLM CwmForCausalLM DeciLMForCausalLM
 Ernie4_5ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM FalconH1ForCausalLM GlmForCausalLM GraniteForCausalLM

@@ -1,0 +1,133 @@
+"""The files beside a vLLM command: the adapters that it loads once the engine is up, and what they ask for."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import OomphError
+from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
+from oomph.ir import Linear, Model, Plan
+from oomph.sources.json_input import read_object
+from oomph.sources.place import path_here
+
+CONFIG = "adapter_config.json"
+_WEIGHTS = "adapter_model.safetensors"
+# lora/peft_helper.py _validate_features (0.32.0): keys that vLLM refuses where they are set
+_FEATURES = {
+    "use_dora": "vLLM does not yet support DoRA.",
+    "lora_bias": "vLLM does not support LoRA bias (lora_bias).",
+    "alora_invocation_tokens": "vLLM does not support Activated LoRA (aLoRA).",
+    "layer_replication": "vLLM does not support layer_replication.",
+    "use_bdlora": "vLLM does not support block-diagonal LoRA (BD-LoRA).",
+    "use_qalora": "vLLM does not support QALoRA.",
+}
+_EVERYWHERE = ("embed_tokens", "lm_head", "classifier", "score")  # modules that are no linear layer of a block
+
+
+class Adapter(Struct, frozen=True):
+    name: str
+    path: str  # of this machine
+    rank: int  # the largest of its modules
+    base: str  # the model that it was trained for, as its file names it
+    errors: tuple[str, ...]  # what vLLM says of it, its rank aside
+
+
+def with_adapters(plan: Plan, model: Model) -> Plan:
+    """A start that ends when its adapters are loaded, behind everything that takes memory; and notes about them."""
+    flags = plan.deployment.flags
+    modules = list(_paths(flags.get("lora_modules")))
+    if not modules:
+        return plan
+    adapters = [adapter for name, path in modules if (adapter := read_adapter(name, path, model)) is not None]
+    notes = tuple(_notes(flags, len(modules), adapters, plan.deployment.model))
+    plan = replace(plan, warnings=(*plan.warnings, *notes))
+    text = _refusal(flags, adapters)
+    if not text or plan.verdict.outcome == "fails":
+        return plan
+    verdict = replace(
+        plan.verdict, fits=False, sure=True, stage="other", message=text, refusal="adapter", margin=None, risk=""
+    )
+    return replace(plan, verdict=verdict, ranks=(), kv=None)
+
+
+def _paths(value: object) -> Iterator[tuple[str, str]]:
+    """name=path, or {"name": ..., "path": ...} (entrypoints/openai/cli_args.py LoRAParserAction)."""
+    for item in value if isinstance(value, list | tuple) else ():
+        text = str(item).strip()
+        if text.startswith("{"):
+            try:
+                fields = json.loads(text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(fields, dict) and isinstance(fields.get("path"), str):
+                yield str(fields.get("name", "")), fields["path"]
+        elif "=" in text:
+            name, _, path = text.partition("=")
+            yield name, path
+
+
+def read_adapter(name: str, path: str, model: Model) -> Adapter | None:
+    """None where it is no folder that the process would see: an adapter of the hub is not looked at."""
+    folder = path_here(path)
+    if not folder or not os.path.isfile(os.path.join(folder, CONFIG)):
+        return None
+    config = read_object(os.path.join(folder, CONFIG))
+    ranks = [config.get("r"), *_mapping(config.get("rank_pattern")).values()]
+    rank = max((n for n in ranks if isinstance(n, int) and not isinstance(n, bool)), default=0)
+    errors = [sentence for key, sentence in _FEATURES.items() if config.get(key)]
+    if config.get("bias", "none") != "none":
+        errors.append("Adapter bias is not supported.")
+    if unknown := _unknown_modules(folder, model):
+        errors.append(
+            f"While loading {path}, expected target modules of {model.architecture} but received {unknown}. Please "
+            "verify that the loaded LoRA module is correct"
+        )
+    return Adapter(name, folder, rank, str(config.get("base_model_name_or_path") or ""), tuple(errors))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _unknown_modules(folder: str, model: Model) -> list[str]:
+    """Modules of the adapter's weights that no layer of the model has (lora/lora_model.py check_unexpected_modules)."""
+    from oomph.sources.safetensors import read_header
+
+    try:
+        tensors = read_header(os.path.join(folder, _WEIGHTS))
+    except (OomphError, OSError):
+        return []
+    linear = [module for layer in model.layers for module in layer.block.modules if isinstance(module, Linear)]
+    own = {
+        word.rpartition(".")[2] for module in linear for word in (module.name, *(part.name for part in module.parts))
+    }
+    names = {tensor.name.partition(".lora_")[0].rpartition(".")[2]: tensor.name for tensor in tensors}
+    unknown = [name for name, full in names.items() if name not in own and ".experts" not in full]
+    return sorted(name for name in unknown if name not in _EVERYWHERE) if own else []
+
+
+def _refusal(flags: Mapping[str, Any], adapters: list[Adapter]) -> str:
+    if not flags.get("enable_lora"):
+        return "RuntimeError: LoRA is not enabled. Use --enable-lora to enable LoRA."
+    most = int(flags.get("max_lora_rank") or DEFAULT_RANK)
+    for adapter in adapters:
+        errors = list(adapter.errors)
+        if adapter.rank > most:
+            errors.append(f"LoRA rank {adapter.rank} is greater than max_lora_rank {most}.")
+        if errors:
+            return f"ValueError: {' '.join(errors)}"
+    return ""
+
+
+def _notes(flags: Mapping[str, Any], count: int, adapters: list[Adapter], model: str) -> Iterator[str]:
+    slots = int(flags.get("max_loras") or DEFAULT_LORAS)
+    if count > slots:
+        yield f"{count} adapters share {slots} slot{'s' * (slots > 1)} (--max-loras): others wait until a slot is free"
+    for adapter in adapters:
+        base = adapter.base.rpartition("/")[2].lower()
+        if base and base != model.rstrip("/").rpartition("/")[2].lower():
+            yield f"the adapter {adapter.name} was trained for {adapter.base}"
