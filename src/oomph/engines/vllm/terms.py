@@ -45,6 +45,7 @@ _POOL_OFF = 0.02
 # beside the played load: 10 to 15 MiB of small segments in most of sixteen starts, up to 60 more.
 _SMALL_SEGMENTS, _SEGMENTS_OFF = 12 * MIB, 64 * MIB
 _RUNNER_WHY = "buffers of one batch, rests of segments"
+_TUNED_STATES = 7
 _SMS = 132  # an H100's, where a card's multiprocessors are not known
 
 
@@ -174,10 +175,19 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         embeds=encoded.embeds,
         triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
         block_size=settings.block_size,
-        drafts_itself=run.draft is None and bool(run.model.drafts) and settings.uses_drafts,
         l2_bytes=card.l2_bytes if (card := named(device.name)) is not None else 0,
     )
-    return replace(batch, draft_pass=_draft_pass(run, batch)) if batch.drafts else batch
+    if not batch.drafts:
+        return batch
+    return replace(batch, draft_pass=_draft_pass(run, batch), tuned_states=_tuned_states(run))
+
+
+def _tuned_states(run: Run) -> int:
+    """Measured on an H200 with 0.32.0: seven batches of hidden states for a layer of the model's own (Qwen3.6-27B),
+    eleven for an EAGLE-3 head, which reads four more (Llama-3.1-8B)."""
+    if run.draft is not None:
+        return _TUNED_STATES + facts.EAGLE3_STATES + 1 if is_eagle_head(run.draft.model.architecture) else 0
+    return _TUNED_STATES if run.model.drafts and run.settings.uses_drafts else 0
 
 
 def _draft_pass(run: Run, batch: Batch) -> tuple[int, ...]:

@@ -125,7 +125,7 @@ def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
         yield _Peak(Phase("draft model", sum(batch.draft_pass)), workspace, cublas, outputs)
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), 0, 0)  # compiled before the experts' workspace is there
-        if batch.drafts_itself and batch.runner == "v2":
+        if batch.tuned_states and batch.runner == "v2":
             yield _Peak(_cold_draft(model, batch, width), 0, 0)
     if batch.encoder_bytes:
         yield _Peak(Phase("multimodal encoder", batch.encoder_bytes, "encoder"), 0, cublas)
@@ -203,16 +203,12 @@ def _cold_embedding(model: Model, batch: Batch, width: int) -> Phase:
 
 
 def _cold_draft(model: Model, batch: Batch, width: int) -> Phase:
-    """A draft layer's first kernel embeds, normalises and joins: it is tuned on clones of the table, of the model's
-    states and of twice their width, beside what the model's pass left. Seven batches of hidden states in the one start
-    that was measured (Qwen3.6-27B with MTP, 0.32.0)."""
+    """A drafter's first kernel embeds, normalises and joins: it is tuned on clones of the table, of the states that it
+    reads and of what it writes, beside what the model's pass left."""
     rows = round_up(model.vocab_size, 64) // batch.layout.tp
-    states = batch.tokens * model.hidden_size * width
-    return Phase("compile cache of the draft is empty", rows * model.hidden_size * width + _DRAFT_STATES * states,
-                 "embedding")  # fmt: skip
+    states = batch.tuned_states * batch.tokens * model.hidden_size * width
+    return Phase("compile cache of the draft is empty", rows * model.hidden_size * width + states, "embedding")
 
-
-_DRAFT_STATES = 7
 
 # What a recurrent layer holds while prompts are read. Profiling runs no scan, so that the budget does not know it.
 #

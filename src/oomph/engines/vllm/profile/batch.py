@@ -32,7 +32,7 @@ class Batch(Struct, frozen=True):
     triton_gdn: bool  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
     block_size: int  # tokens of a block of the attention layers' cache
     l2_bytes: int
-    drafts_itself: bool = False  # the drafter is a layer of the model's own
+    tuned_states: int = 0  # batches of hidden states beside the table that a drafter's first kernel is tuned on
     draft_pass: tuple[int, ...] = ()  # tensors of the drafter's own pass, which reads the model's hidden states
     profiling: bool = True  # kernels are timed in the first pass alone
 
