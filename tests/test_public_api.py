@@ -61,6 +61,7 @@ PUBLIC = [
     "pack",
     "parse_gpus",
     "plan",
+    "plan_many",
     "simulate",
     "what_if",
 ]

@@ -154,7 +154,7 @@ def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """Plans go through the batch, which is quick and leaves the advice out."""
     from msgspec import to_builtins
 
-    from oomph.cli.batch import answer_case
+    from oomph.report.many import answer_case
 
     for arguments in cases:
         options, command = list(arguments[: arguments.index("--")]), list(arguments[arguments.index("--") + 1 :])

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from oomph.ir import Advice as Advice, Device as Device, GpuList as GpuList, Model as Model, Plan as Plan
     from oomph.machine.learn.start import Start as Start
     from oomph.pack.pack import Packed as Packed
+    from oomph.report.many import plan_many as plan_many
     from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit, fit as fit
     from oomph.search.models import Models as Models, models as models
@@ -101,6 +102,7 @@ _PUBLIC = {
     "pack": "api",
     "parse_gpus": "sources.gpu",
     "plan": "answers.plan",
+    "plan_many": "report.many",
     "simulate": "api",
     "what_if": "api",
 }

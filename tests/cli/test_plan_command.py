@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oomph.cli.batch import answer_case
 from oomph.cli.main import main
 from oomph.report.contract.plan import BatchError
+from oomph.report.many import answer_case
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 

@@ -26,12 +26,15 @@ def answer_plan(
     html: str | None = None,
     show_all: bool = False,
     batch: str | None = None,
+    workers: str = "1",
     words: tuple[str, ...] = (),
 ) -> int:
     if batch is not None:
         from oomph.cli.batch import run_batch
 
-        return run_batch(batch)
+        if not workers.isdecimal() or len(workers) > 3:
+            raise CommandError(f"--workers {workers[:20]}: a number of processes, or 0 for one per core")
+        return run_batch(batch, int(workers))
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
     from oomph.cli.words import entries, exit_code, late_gpu

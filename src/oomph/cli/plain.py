@@ -47,6 +47,7 @@ DECLARED: dict[str, tuple[Option, ...]] = {
         _HTML,
         Option("--all", "show_all", "The whole ledger: stages, parts, the basis of each term."),
         Option("--batch", "batch", "Plan one JSON object a line (- for standard input); one plan a line.", "FILE"),
+        Option("--workers", "workers", "With --batch: processes; 0 is one per core.", "N"),
     ),
     "what-if": (
         Option("--gpu", "gpu", 'The GPUs: "2x RTX 5070 Ti", auto (default).', "GPUS"),
