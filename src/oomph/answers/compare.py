@@ -81,6 +81,8 @@ def compare(
         raise InputError(f"--context {context:,} is more than the {base.max_position:,} tokens that the model takes")
     length = context or min(CONTEXT, base.max_position or CONTEXT)
     parameters = _parameters(base)
+    # a local GGUF is what it is: its own name says nothing to an engine that looks for other files
+    named = model if base.quantization is not None and base.quantization.method == "gguf" else base.name
     rows: list[Row] = []
     wrong = next((name for name in engines if name not in comparable()), None)
     if wrong is not None:
@@ -91,7 +93,7 @@ def compare(
             engine = engine_named(name)
             if progress is not None:
                 progress(engine.title, number, len(chosen))
-            rows.append(_row(engine, _offer(engine, base.name, gpus, length, users), length, users, parameters))
+            rows.append(_row(engine, _offer(engine, named, gpus, length, users), length, users, parameters))
     except KeyboardInterrupt:
         if progress is None or not rows:
             raise

@@ -245,7 +245,8 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
 
     chosen = engine_named(engine_name(engine))
     if not fills(chosen, "fit_knobs"):
-        where = f"--gpu '{len(gpus)}x {gpus[0].name}'" if len(gpus) > 1 else f"--gpu '{gpus[0].name}'" if gpus else ""
+        card = gpus[0].name.removesuffix(" GPU") if gpus else ""  # a size alone: "24GiB GPU"
+        where = f"--gpu '{len(gpus)}x {card}'" if len(gpus) > 1 else f"--gpu '{card}'" if gpus else ""
         raise CannotPlan(
             f"fit searches no flags of {chosen.title}, which moves layers to the CPU instead",
             hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",

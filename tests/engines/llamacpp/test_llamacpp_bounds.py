@@ -243,7 +243,7 @@ def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most
         slots = deployment.flags["slots"]
         return _served(slots, "fits" if slots in fits else "fails")
 
-    answer = offer.best(lambda quant, slots: (quant, str(slots)), TWO, ("Q8_0",), users, planner)
+    answer = offer.best(lambda choice: (choice.quant, str(choice.slots)), TWO, ("Q8_0",), users, planner)
     assert (answer.users, answer.words) == (float(most), ("Q8_0", str(most)))
 
 
@@ -262,7 +262,7 @@ def test_an_offer_that_does_not_hold_them_says_why(
     plan: Any, users: int, why: str, served: float, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
-    answer = offer.best(lambda quant, slots: (quant, str(slots)), TWO, ("Q8_0",), users, lambda deployment: plan)
+    answer = offer.best(lambda choice: (choice.quant, str(choice.slots)), TWO, ("Q8_0",), users, lambda _: plan)
     assert answer.why.startswith(why) and answer.users == served
 
 

@@ -1,57 +1,179 @@
-"""What llama.cpp can do for a model on some GPUs: the most exact GGUF that stays on them, or the usual 4-bit one with
-layers on the CPU where none does. Ollama, which runs llama.cpp, is asked in the same way."""
+"""What llama.cpp can do for a model on some GPUs, best by the objective of a search: the most exact GGUF that stays on
+them, first with a 16-bit cache, then with 8 bits or a smaller micro-batch; where none stays, the most exact that people
+can read along with experts or layers on the CPU. A local file is taken as it is. Ollama is asked in the same way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.commands import parse_command
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.ir import Device, Plan
+from oomph.ir.objective import Standing, reads_well, serving_objective, speed_step, users_step
+from oomph.sources import place
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
 SLOTS = (32, 16, 8, 4, 2, 1)
+MICRO_BATCH = 512  # llama-server's own
 
-Command = Callable[[str, int], tuple[str, ...]]  # (quantisation, slots) -> the words that serve it
+
+class Choice(Struct, frozen=True):
+    """One configuration of llama-server. 0 and "" are what it does by itself."""
+
+    quant: str
+    slots: int = 1
+    cache: str = ""
+    micro_batch: int = 0
+    experts: int = 0  # layers whose experts are on the CPU
+    layers: int = 0  # on the GPUs
+
+    @property
+    def gives_up(self) -> tuple[str, ...]:
+        return (*(["16-bit KV cache"] if self.cache else []), *(["large prefill steps"] if self.micro_batch else []))
+
+
+Command = Callable[[Choice], tuple[str, ...]]
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
-    def command(quant: str, slots: int) -> tuple[str, ...]:
-        file = f"{model.rpartition('/')[2]}-{quant}.gguf"
-        return ("llama-server", "-m", file, "-c", str(context * slots), "-np", str(slots))
+    local = model.lower().endswith(".gguf") and bool(place.path_here(model))
 
-    return best(command, gpus, QUANTS, users, planner)
+    def command(choice: Choice) -> tuple[str, ...]:
+        file = model if local else f"{model.rpartition('/')[2]}-{choice.quant}.gguf"
+        words = ["llama-server", "-m", file, "-c", str(context * choice.slots), "-np", str(choice.slots)]
+        words += ["-ctk", choice.cache, "-ctv", choice.cache] if choice.cache else []
+        words += ["-ub", str(choice.micro_batch)] if choice.micro_batch else []
+        words += ["--n-cpu-moe", str(choice.experts)] if choice.experts else []
+        words += ["-ngl", str(choice.layers)] if choice.layers else []
+        return tuple(words)
+
+    return best(command, gpus, ("",) if local else QUANTS, users, planner, placed=True, cached=True)
 
 
-def best(command: Command, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner) -> Offer:
-    """For at least so many users: the first of the quantisations that holds them, and then as many as it can."""
-
-    def plan_of(quant: str, slots: int) -> Plan:
-        return planner(replace(parse_command(command(quant, slots)), gpus=gpus))
-
-    refused = ""
+def best(
+    command: Command, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner, *,
+    placed: bool = False, cached: bool = False,
+) -> Offer:  # fmt: skip
+    """For at least so many users. `placed`: what is on the CPU can be said; `cached`: so can the cache's type."""
+    search = _Search(command, gpus, planner, users)
+    caches = (
+        (Choice("", users), Choice("", users, "q8_0"), Choice("", users, "q8_0", 256))
+        if cached
+        else (Choice("", users),)
+    )
     for quant in quants:
-        try:
-            plan = plan_of(quant, users)
-        except OomphError as error:
-            refused = error.message
-            continue
-        if _holds(plan, users):
-            more = (slots for slots in SLOTS if slots > users and _holds(plan_of(quant, slots), slots))
-            most = next(more, users)
-            return Offer(plan, command(quant, most), float(most))
-    if refused:
-        return Offer(None, why=refused)
-    plan = plan_of(USUAL, users)
-    layers = plan.resolved["layers"] - plan.resolved["offloaded"]
-    if layers:
-        why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
-    else:
-        why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
-    served = float(users if plan.verdict.outcome == "fits" and _has_slots(plan, users) else 0)
-    return Offer(plan, command(USUAL, users), served, plan.resolved["host"]["weights"], why)
+        for form in caches:
+            choice = replace(form, quant=quant)
+            plan = search.plan(choice)
+            if plan is None:
+                break
+            if _holds(plan, users):
+                return search.widest(choice, plan)
+    if search.refused and not search.plans:
+        return Offer(None, why=search.refused)
+    return search.partly(quants if placed else (USUAL if USUAL in quants else quants[0],), placed=placed)
+
+
+class _Search:
+    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner, users: int) -> None:
+        self.command, self.gpus, self.planner, self.users = command, gpus, planner, users
+        self.plans: dict[Choice, Plan] = {}
+        self.refused = ""
+
+    def plan(self, choice: Choice) -> Plan | None:
+        if choice not in self.plans:
+            try:
+                self.plans[choice] = self.planner(replace(parse_command(self.command(choice)), gpus=self.gpus))
+            except OomphError as error:
+                self.refused = error.message
+                return None
+        return self.plans[choice]
+
+    def widest(self, choice: Choice, plan: Plan) -> Offer:
+        """The same for as many users as it holds."""
+        for slots in SLOTS:
+            wider = replace(choice, slots=slots)
+            if slots > self.users and (more := self.plan(wider)) is not None and _holds(more, slots):
+                return Offer(plan, self.command(wider), float(slots), gives_up=choice.gives_up)
+        return Offer(plan, self.command(choice), float(self.users), gives_up=choice.gives_up)
+
+    def partly(self, quants: Sequence[str], *, placed: bool) -> Offer:
+        """With a part on the CPU: the best of them by the objective."""
+        order = serving_objective(checkpoint="the file", context=1, users=self.users if self.users > 1 else 0)
+        choices = [choice for quant in quants for choice in self._parted(Choice(quant, self.users), placed=placed)]
+        if not choices:
+            return Offer(None, why=self.refused)
+        choice = choices[0]
+        if len(choices) > 1:
+            choice = max(choices, key=lambda one: order.key(self._standing(one, quants)))
+        plan = self.plans[choice]
+        layers = plan.resolved["layers"] - plan.resolved["offloaded"]
+        if layers:
+            why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
+        else:
+            why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
+        served = float(self.users if plan.verdict.outcome == "fits" and _has_slots(plan, self.users) else 0)
+        return Offer(plan, self.command(choice), served, plan.resolved["host"]["weights"], why)
+
+    def _parted(self, choice: Choice, *, placed: bool) -> Iterator[Choice]:
+        """What llama.cpp does by itself, and the fewest experts or layers on the CPU that are planned to fit."""
+        plan = self.plan(choice)
+        if plan is None:
+            return
+        yield choice
+        units = int(plan.resolved["layers"])
+        if not placed or units < 2:
+            return
+        routed = any(rank.terms["weights"].parts.get("experts") for rank in plan.ranks)
+        if routed or plan.resolved["host"]["parts"].get("experts"):
+            most = self._least(1, units - 1, lambda n: replace(choice, experts=n))
+            if most is not None:
+                yield most
+                return
+        fewest = self._least(1, units - 1, lambda n: replace(choice, layers=units - n))
+        if fewest is not None:
+            yield fewest
+
+    def _least(self, low: int, high: int, at: Callable[[int], Choice]) -> Choice | None:
+        if not self._fits(at(high)):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(at(middle)) else (middle + 1, high)
+        return at(low)
+
+    def _fits(self, choice: Choice) -> bool:
+        plan = self.plan(choice)
+        return plan is not None and plan.verdict.outcome == "fits"
+
+    def _standing(self, choice: Choice, quants: Sequence[str]) -> Standing:
+        plan = self.plans[choice]
+        rate = _rate(plan, self.users)
+        host = plan.resolved["host"]["weights"]
+        return {
+            "request": 0.0 if plan.verdict.outcome == "fits" and _has_slots(plan, self.users) else -1.0,
+            "reading": 0.0 if reads_well(rate) and (rate is not None or choice.quant in (USUAL, "")) else -1.0,
+            "on_gpu": -1.0 if host else 0.0,
+            "precision": -float(quants.index(choice.quant)),
+            "speed": speed_step(rate) if rate is not None else -float(host >> 20),
+            "users": users_step(choice.slots),
+            "plain": -float(len(self.command(choice))),
+        }
+
+
+def _rate(plan: Plan, users: int) -> float | None:
+    """Tokens per second of each user; None where nobody knows how fast the card is."""
+    from oomph.engines.llamacpp.timing import timing
+    from oomph.simulate.speed import speed_of
+
+    known = timing(plan, None) if plan.verdict.outcome == "fits" else None
+    if known is None:
+        return None
+    speed = speed_of(known, users)
+    return speed.all_users / speed.users
 
 
 def _holds(plan: Plan, slots: int) -> bool:

@@ -4,7 +4,7 @@ import re
 
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.offer import USUAL, best
+from oomph.engines.llamacpp.offer import USUAL, Choice, best
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
@@ -12,11 +12,15 @@ from oomph.ir import Device
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
-    def command(quant: str, slots: int) -> tuple[str, ...]:
-        settings = (f"OLLAMA_NUM_PARALLEL={slots}", f"OLLAMA_CONTEXT_LENGTH={context}")
-        return (*settings, "ollama", "run", f"hf.co/{model}:{quant}")
+    if model.lower().endswith(".gguf"):
+        return Offer(None, why=f"Ollama takes a file through a Modelfile: FROM {model[:200]}", checkpoint=model)
 
-    planned = best(command, gpus, (USUAL,), users, planner)
+    def command(choice: Choice) -> tuple[str, ...]:
+        cache = ("OLLAMA_FLASH_ATTENTION=1", f"OLLAMA_KV_CACHE_TYPE={choice.cache}") if choice.cache else ()
+        settings = (f"OLLAMA_NUM_PARALLEL={choice.slots}", f"OLLAMA_CONTEXT_LENGTH={context}", *cache)
+        return (*settings, "ollama", "run", f"hf.co/{model}:{choice.quant}")
+
+    planned = best(command, gpus, (USUAL,), users, planner, cached=True)
     if not planned.words:
         return planned
     name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"
