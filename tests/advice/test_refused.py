@@ -10,6 +10,7 @@ import pytest
 import refused_truth
 
 from oomph import plan
+from oomph.errors import CommandError
 from oomph.ir.plan import Plan
 
 STEP = 1 if os.environ.get("OOMPH_REFUSALS") else 9  # every refusal in `make long`
@@ -87,3 +88,20 @@ def test_a_model_that_no_release_has_points_on() -> None:
     answer = planned("vllm serve stepfun-ai/Step-3.7-Flash -tp 8", "8x H100", "vllm==0.21.0")
     assert answer.advice is not None and not answer.advice.fixes
     assert answer.advice.next_step.startswith("oomph fit stepfun-ai/Step-3.7-Flash")
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("vllm serve Qwen/Qwen3-8B --max-modle-len 4096", "with --max-model-len it fits: vllm serve Qwen/Qwen3-8B"),
+        ("vllm serve Qwen/Qwen3-8B --dtype bf16", "with bfloat16 it fits"),
+        ("vllm serve Qwen/Qwen3-235B-A22B --dtype=bf16", "with bfloat16 it does not start either"),
+        ("trtllm-serve Qwen/Qwen3-8B --max-seq-len 4096", "with --max_seq_len it fits"),
+        ("sglang serve Qwen/Qwen3-8B --contxt-length=4096", "with --context-length it fits"),
+        ("vllm serve Qwen/Qwen3-8B --bogus-flag 3", "unrecognized arguments"),
+    ],
+)
+def test_a_misspelt_word_is_planned_as_it_was_meant(command: str, hint: str) -> None:
+    with pytest.raises(CommandError) as error:
+        planned(command, "H100")
+    assert hint in error.value.hint

@@ -45,7 +45,7 @@ def plan(
     `ram`: host memory of one node, "64GB"; by default this machine's where the GPUs are this machine's.
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
-    deployment = command if isinstance(command, Deployment) else parse(command, engine)
+    deployment = command if isinstance(command, Deployment) else _read(command, engine, gpu)
     live = gpu is None and not deployment.gpus and not deployment.gpu_name
     if gpu is not None or not deployment.gpus:
         deployment = with_gpus(deployment, gpu)
@@ -59,6 +59,17 @@ def plan(
     plan = run(with_ram(deployment, size, live=live), model)
     plan = with_margin(plan, margin) if margin else plan
     return with_advice(plan, model) if advise else plan
+
+
+def _read(command: str | Sequence[str], engine: str, gpu: object) -> Deployment:
+    try:
+        return parse(command, engine)
+    except CommandError as error:
+        from oomph.answers.respelled import with_right_spelling
+
+        raise with_right_spelling(
+            error, command.split() if isinstance(command, str) else command, gpu, engine
+        ) from None
 
 
 def with_advice(plan: Plan, model: Model | None = None) -> Plan:

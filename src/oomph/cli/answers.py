@@ -40,7 +40,12 @@ def answer_plan(
     from oomph.cli.words import entries, exit_code, late_gpu
 
     gpu, words = late_gpu(gpu, words)
-    deployments, where = entries(words, engine)
+    try:
+        deployments, where = entries(words, engine)
+    except CommandError as error:
+        from oomph.answers.respelled import with_right_spelling
+
+        raise with_right_spelling(error, words, gpu, engine) from None
     if len(deployments) > 1:
         if pins:
             first = deployments[0].name
