@@ -1,10 +1,11 @@
 """A command with a word that no release has: what was meant, planned, beside the engine's refusal of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from oomph.commands import to_shell
 from oomph.errors import CommandError, OomphError
+from oomph.ir import Plan
 from oomph.text.late import late_pattern
 
 # "has no flag --max-modle-len; did you mean --max-model-len", "invalid choice: 'bf16' (...); did you mean bfloat16?"
@@ -12,16 +13,16 @@ _FLAG = late_pattern(r"has no (?:flag|option) '?(--?[\w-]+)'?; did you mean (--?
 _VALUE = late_pattern(r"invalid choice: '([^'\s]+)' .*; did you mean ([\w.-]+)\?", re.DOTALL)
 
 
-def with_right_spelling(error: CommandError, words: Sequence[str], gpu: object, engine: str) -> CommandError:
+def with_right_spelling(
+    error: CommandError, words: Sequence[str], planner: Callable[[list[str]], Plan]
+) -> CommandError:
     """The error, its hint with the outcome of the command as it was meant; itself where nothing near it is known."""
-    from oomph.answers.plan import plan
-
     match = _FLAG.search(error.message) or _VALUE.search(error.message)
     meant = [_respelled(word, match[1], match[2]) for word in words] if match is not None else []
     if match is None or meant == list(words):
         return error
     try:
-        answer = plan(meant, gpu=gpu, engine=engine, advise=False)
+        answer = planner(meant)
     except OomphError:
         return error
     outcome = {"fits": "it fits", "at_risk": "it starts, at risk", "close": "it is too close to call"}

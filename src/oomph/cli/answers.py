@@ -43,9 +43,13 @@ def answer_plan(
     try:
         deployments, where = entries(words, engine)
     except CommandError as error:
+        from functools import partial
+
+        from oomph.answers.plan import plan as plan_words
         from oomph.answers.respelled import with_right_spelling
 
-        raise with_right_spelling(error, words, gpu, engine) from None
+        again = partial(plan_words, gpu=gpu, engine=engine, advise=False)
+        raise with_right_spelling(error, words, again) from None
     if len(deployments) > 1:
         if pins:
             first = deployments[0].name
