@@ -88,7 +88,8 @@ def test_a_drafter_with_another_backend_is_no_group_with_its_target(tmp_path: Pa
     """gpt-oss on consumer Blackwell: FlashInfer for sinks, FlashAttention for the drafter; as vLLM 0.32.0 counts."""
     target = {
         "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "num_hidden_layers": 24,
-        "num_local_experts": 32, "num_experts_per_tok": 4, "hidden_size": 2880, "intermediate_size": 2880, "head_dim": 64, "vocab_size": 201088,
+        "num_local_experts": 32, "num_experts_per_tok": 4, "hidden_size": 2880, "intermediate_size": 2880,
+        "head_dim": 64, "vocab_size": 201088,
         "num_attention_heads": 64, "num_key_value_heads": 8, "sliding_window": 128, "max_position_embeddings": 131072,
         "layer_types": ["sliding_attention", "full_attention"] * 12, "torch_dtype": "bfloat16",
         "quantization_config": {"quant_method": "mxfp4"},
