@@ -67,9 +67,11 @@ def _read(command: str | Sequence[str], engine: str, gpu: object) -> Deployment:
     except CommandError as error:
         from oomph.answers.respelled import with_right_spelling
 
-        raise with_right_spelling(
-            error, command.split() if isinstance(command, str) else command, gpu, engine
-        ) from None
+        def planner(words: list[str]) -> Plan:
+            return plan(words, gpu=gpu, engine=engine, advise=False)
+
+        words = command.split() if isinstance(command, str) else command
+        raise with_right_spelling(error, words, planner) from None
 
 
 def with_advice(plan: Plan, model: Model | None = None) -> Plan:

@@ -86,8 +86,8 @@ def _rank(rank_plan: RankPlan) -> RankOutput:
 def _term(name: str, term: Term, rank: RankPlan) -> TermOutput:
     """What is left for the cache is nothing where it is negative; how much is missing is the verdict's."""
     created = rank.created_bytes if name == "weights" else UNSET
-    sizes = (max(0, size) for size in (term.bytes, term.low, term.high))
-    return TermOutput(*sizes, term.basis, term.parts, term.why, created)
+    size, low, high = max(0, term.bytes), max(0, term.low), max(0, term.high)
+    return TermOutput(size, low, high, term.basis, term.parts, term.why, created)
 
 
 def _kv(kv: KvSummary) -> KvOutput:
