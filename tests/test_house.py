@@ -220,6 +220,21 @@ def test_no_module_is_named_by_a_prefix_that_should_be_a_folder() -> None:
     assert wrong == []
 
 
+MOST_POSITIONAL = 6
+
+
+def test_no_constructor_has_a_row_of_bare_values() -> None:
+    """Beyond six, a reader counts columns: the fields are named."""
+    wrong = [
+        where(path, call)
+        for path in files()
+        for call in nodes(path, ast.Call)
+        if ast.unparse(call.func).rpartition(".")[2][:1].isupper()  # type: ignore[attr-defined]
+        and sum(not isinstance(value, ast.Starred) for value in call.args) > MOST_POSITIONAL  # type: ignore[attr-defined]
+    ]
+    assert wrong == []
+
+
 def test_nothing_is_remembered_by_its_id() -> None:
     """A key is a value. An id may be another object's once the first is gone, and it hides what two results share."""
     unhashable = {"commands/manifests/yaml_text.py"}  # which of a document's own lists and dictionaries are the same

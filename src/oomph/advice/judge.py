@@ -112,9 +112,16 @@ class Judge:
         effect, why = self._effect(after, gained, change, lever)
         kv = after.kv if after.fits else None
         return Judged(
-            change, effect, after.verdict.outcome, after.verdict.stage, gained, tokens(after),
-            kv.max_concurrency if kv else 0.0, why, self.command(change),
-        )  # fmt: skip
+            change,
+            effect=effect,
+            outcome=after.verdict.outcome,
+            stage=after.verdict.stage,
+            gain_bytes=gained,
+            tokens=tokens(after),
+            concurrency=kv.max_concurrency if kv else 0.0,
+            why=why,
+            command=self.command(change),
+        )
 
     def after(self, plan: Plan) -> "Judge":
         """A judge of changes of another plan, by the same planner."""
@@ -184,16 +191,16 @@ def together(changes: Sequence[Change]) -> Change:
         environment |= change.environment
     return Change(
         " + ".join(change.lever for change in changes),
-        " ".join(change.label for change in changes),
-        max((change.kind for change in changes), key=KINDS.index),
-        flags,
-        environment,
-        next((change.model for change in changes if change.model), ""),
-        next((change.version for change in changes if change.version), ""),
-        next((change.gpus for change in changes if change.gpus), ()),
-        "; ".join(change.cost for change in changes),
-        sum(change.rank for change in changes) + 2 * (len(changes) - 1),
-        tuple(term for change in changes for term in change.moves),
+        label=" ".join(change.label for change in changes),
+        kind=max((change.kind for change in changes), key=KINDS.index),
+        flags=flags,
+        environment=environment,
+        model=next((change.model for change in changes if change.model), ""),
+        version=next((change.version for change in changes if change.version), ""),
+        gpus=next((change.gpus for change in changes if change.gpus), ()),
+        cost="; ".join(change.cost for change in changes),
+        rank=sum(change.rank for change in changes) + 2 * (len(changes) - 1),
+        moves=tuple(term for change in changes for term in change.moves),
     )
 
 

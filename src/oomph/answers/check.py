@@ -166,5 +166,7 @@ def plan_entries(
             known[key] = judged(entry.deployment)
         answer, error, warning = known[key]
         model = entry.deployment.model
-        items.append(Item(file, encodable(entry.name), entry.line, answer, error or entry.error, model, warning))
+        items.append(
+            Item(file, encodable(entry.name), entry.line, answer, error or entry.error, model, warning=warning)
+        )
     return items

@@ -100,7 +100,16 @@ def compare(
         interrupted = True
     names = tuple(device.name for device in gpus)
     objective = serving_objective(checkpoint=base.name, context=length, users=users if users > 1 else 0).line
-    return Comparison(base.name, names, length, users, tuple(rows), _advice(rows, length), objective, interrupted)
+    return Comparison(
+        base.name,
+        gpus=names,
+        context=length,
+        users=users,
+        rows=tuple(rows),
+        advice=_advice(rows, length),
+        objective=objective,
+        interrupted=interrupted,
+    )
 
 
 def _devices(gpu: object) -> tuple[Device, ...]:
@@ -128,7 +137,21 @@ def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context
 def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, parameters: int) -> Row:
     plan = offer.plan
     if plan is None:
-        return Row(engine.name, "", offer.checkpoint, False, False, context, 0, 0, 0, 0, 0, offer.why, "")
+        return Row(
+            engine.name,
+            version="",
+            checkpoint=offer.checkpoint,
+            fits=False,
+            on_gpu=False,
+            context=context,
+            users=0,
+            weights_bytes=0,
+            host_bytes=0,
+            bits=0,
+            short_bytes=0,
+            why=offer.why,
+            command="",
+        )
     weights = sum(rank.terms["weights"].bytes for rank in plan.ranks)
     fits = plan.verdict.outcome == "fits" and (users == 1 or offer.users >= users)
     speed = _speed(engine, plan, users) if fits else None

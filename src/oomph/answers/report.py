@@ -44,7 +44,7 @@ def bundle(deployment: Deployment | None = None, *, gpu: str | None = None, logs
             foreseen = plan(_as_logged(deployment, explanation), gpu=gpu)
         except OomphError as refused:
             problems.append(f"not planned: {refused.message}")
-    return Bundle(_versions(foreseen), _machine(devices), foreseen, explanation, end, number, tuple(problems))
+    return Bundle(_versions(foreseen), _machine(devices), foreseen, explanation, end, number, problems=tuple(problems))
 
 
 def _as_logged(deployment: Deployment, explanation: Explanation | None) -> Deployment:

@@ -134,9 +134,18 @@ def _own(judge: Judge, remedy: Remedy, rows: set[str]) -> Judged | None:
     names = TABLE_ROWS.get(remedy.lever, (remedy.lever,))
     lever = next((name for name in names if name in rows), names[0])
     change = Change(
-        lever, remedy.change, _KINDS[remedy.kind], remedy.flags, remedy.environment, remedy.model, remedy.version, gpus,
-        remedy.costs, remedy.rank, MOVES.get(remedy.lever, ()),
-    )  # fmt: skip
+        lever,
+        label=remedy.change,
+        kind=_KINDS[remedy.kind],
+        flags=remedy.flags,
+        environment=remedy.environment,
+        model=remedy.model,
+        version=remedy.version,
+        gpus=gpus,
+        cost=remedy.costs,
+        rank=remedy.rank,
+        moves=MOVES.get(remedy.lever, ()),
+    )
     if change.kind == "flag" and "cpu_offload_gb" in change.flags:
         change = replace(change, kind="offload")
     return judge.judge(change)
@@ -182,10 +191,20 @@ def _remedy(judged: Judged) -> Remedy:
     change = judged.change
     costs = "; ".join(words for words in (change.cost, judged.why) if words)
     return Remedy(
-        RULE_WORDS.get(change.lever.split(" + ")[0], change.lever), change.label, _BACK[change.kind], change.flags,
-        change.model, change.version, len(change.gpus), change.environment, costs, change.rank,
-        max(0, judged.gain_bytes), judged.effect == "fixes", judged.command,
-    )  # fmt: skip
+        RULE_WORDS.get(change.lever.split(" + ")[0], change.lever),
+        change=change.label,
+        kind=_BACK[change.kind],
+        flags=change.flags,
+        model=change.model,
+        version=change.version,
+        gpus=len(change.gpus),
+        environment=change.environment,
+        costs=costs,
+        rank=change.rank,
+        gains_bytes=max(0, judged.gain_bytes),
+        verified=judged.effect == "fixes",
+        command=judged.command,
+    )
 
 
 def _rejected(rejected: tuple[Rejected, ...], advice: Advice) -> tuple[Rejected, ...]:

@@ -90,9 +90,15 @@ def explain_thread(
             explanation = _explained(post, gpus=gpus, engine=engine, command=command, plan=True) or explanation
     tried = tuple(_with_plan(one, explanation) for post in thread.posts for one in _tried(post))
     return ThreadExplanation(
-        thread.title, thread.state, len(thread.posts), runs, tried, _settled(thread, tried), explanation,
-        main[0].number if main is not None else 0,
-    )  # fmt: skip
+        thread.title,
+        state=thread.state,
+        posts=len(thread.posts),
+        runs=runs,
+        tried=tried,
+        settled=_settled(thread, tried),
+        explanation=explanation,
+        about=main[0].number if main is not None else 0,
+    )
 
 
 def _explained(
@@ -111,9 +117,15 @@ def _explained(
 def _run(post: Post, explained: Explanation) -> Run:
     engine = f"{explained.engine.name} {explained.engine.version}".strip()
     return Run(
-        post.number, post.author, engine, explained.model, explained.failed, explained.stage or "",
-        explained.cause.title, explained.cause.id,
-    )  # fmt: skip
+        post.number,
+        author=post.author,
+        engine=engine,
+        model=explained.model,
+        failed=explained.failed,
+        stage=explained.stage or "",
+        cause=explained.cause.title,
+        rule=explained.cause.id,
+    )
 
 
 def _main_run(thread: Thread, logs: list[tuple[Post, Explanation]]) -> tuple[Post, Explanation] | None:

@@ -70,4 +70,4 @@ class Deployment(Struct, frozen=True):
         if seen is None:
             return own
         why = f"as measured here on {seen.starts} starts"
-        return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, why)
+        return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, why=why)

@@ -57,4 +57,4 @@ def term(
 ) -> Term:
     """A term whose interval is +-`spread` of its value."""
     slack = abs(round(n * spread))
-    return Term(name, n, n - slack, n + slack, basis, parts or {}, why)
+    return Term(name, n, n - slack, n + slack, basis, parts or {}, why=why)

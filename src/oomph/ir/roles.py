@@ -19,5 +19,4 @@ ROLE_WORDS: dict[Role, str] = {
 
 def role_words(part: str) -> str:
     """Also of what stands beside the roles in a plan: buffers, what is kept in host memory."""
-    words: dict[str, str] = dict(ROLE_WORDS)
-    return words.get(part, part.replace("_", " "))
+    return next((words for role, words in ROLE_WORDS.items() if role == part), part.replace("_", " "))

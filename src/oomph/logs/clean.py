@@ -159,8 +159,16 @@ def _peel(number: int, text: str) -> Line:
             text = text[match.end() :]
         if text == before:
             break
-    return Line(number, _LLAMA_LEVEL.sub("", text, count=1) if _LLAMA_LEVEL.match(text) else text,
-                process, rank, pid, level, file, at)  # fmt: skip
+    return Line(
+        number,
+        text=_LLAMA_LEVEL.sub("", text, count=1) if _LLAMA_LEVEL.match(text) else text,
+        process=process,
+        rank=rank,
+        pid=pid,
+        level=level,
+        file=file,
+        at=at,
+    )
 
 
 def _rank(tags: str, rank: str | None, before: int | None) -> int | None:

@@ -96,7 +96,18 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
                 flags[name], sources[name] = value, "the engine config line"
     for name in ("model", "model_tag"):
         flags.pop(name, None)
-    return Rebuilt(engine, version, version_from, model, flags, resolved, sources, command, complete, environment)
+    return Rebuilt(
+        engine,
+        version=version,
+        version_from=version_from,
+        model=model,
+        flags=flags,
+        resolved=resolved,
+        sources=sources,
+        command=command,
+        complete=complete,
+        environment=environment,
+    )
 
 
 def _merge(flags: dict[str, Any], sources: dict[str, str], others: dict[str, Any], source: str) -> None:

@@ -190,14 +190,14 @@ def _answer(
         placed.append(
             Placed(
                 name,
-                deployment,
-                choice.cards,
-                place,
-                plan,
-                share,
-                written_share(deployments[name]),
-                sleeps,
-                own,
+                deployment=deployment,
+                cards=choice.cards,
+                place=place,
+                plan=plan,
+                share=share,
+                written_share=written_share(deployments[name]),
+                asleep=sleeps,
+                bytes_per_card=own,
             )
         )
         for card in choice.cards:
@@ -205,7 +205,16 @@ def _answer(
     outcomes: list[Outcome] = [each.outcome for each in placed]
     worst = max(outcomes, key=("fits", "at_risk", "close", "fails").index)
     host = sum(option.host for _, option in ways.values()) * MIB
-    return Packed(cards, tuple(placed), worst, written, method, solution.proven, host, ram)
+    return Packed(
+        cards,
+        placed=tuple(placed),
+        outcome=worst,
+        as_written=written,
+        method=method,
+        proven=solution.proven,
+        host_bytes=host,
+        ram_bytes=ram,
+    )
 
 
 def _beside_neighbours(deployment: Deployment, plan: Plan, share: float) -> tuple[Deployment, Plan, float]:

@@ -79,7 +79,7 @@ def _rank(rank_plan: RankPlan) -> RankOutput:
         rank_plan.used_by_others_bytes,
         max(0, rank_plan.requested_bytes),
         {name: _term(name, term, rank_plan) for name, term in rank_plan.terms.items()},
-        [StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in rank_plan.stages],
+        stages=[StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in rank_plan.stages],
     )
 
 
@@ -87,7 +87,7 @@ def _term(name: str, term: Term, rank: RankPlan) -> TermOutput:
     """What is left for the cache is nothing where it is negative; how much is missing is the verdict's."""
     created = rank.created_bytes if name == "weights" else UNSET
     size, low, high = max(0, term.bytes), max(0, term.low), max(0, term.high)
-    return TermOutput(size, low, high, term.basis, term.parts, term.why, created)
+    return TermOutput(size, low, high, term.basis, term.parts, term.why, created_bytes=created)
 
 
 def _kv(kv: KvSummary) -> KvOutput:
@@ -150,4 +150,6 @@ def _host(host: HostPlan) -> HostOutput:
 
 
 def _host_part(part: HostPart) -> HostPartOutput:
-    return HostPartOutput(part.name, part.bytes, part.low, part.high, part.why, part.after_start, part.reclaimable)
+    return HostPartOutput(
+        part.name, part.bytes, part.low, part.high, part.why, part.after_start, reclaimable=part.reclaimable
+    )

@@ -133,7 +133,7 @@ def _of_checkpoints(
     for one in checkpoints:
         quality = quality_of(model, one.precision, one.native)
         read = round(one.weights * model.active / max(model.parameters, 1))
-        yield Candidate(model, one.id, "", quality, one.weights, read, one.precision)
+        yield Candidate(model, one.id, "", quality, one.weights, read, quality_label=one.precision)
 
 
 def _of_files(model: ModelFacts, engines: Sequence[str]) -> Iterator[Candidate]:

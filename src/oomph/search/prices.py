@@ -145,5 +145,13 @@ def against(api: Api, load: Load, speed: Speed, price: float, *, rented: bool) -
         return None
     machine = price * load.hours * DAYS if rented else None
     return Against(
-        api, load, speed.users, prompts, outputs, cost, machine, price, machine / cost if machine else price / cost
+        api,
+        load=load,
+        users=speed.users,
+        prompt_tokens=prompts,
+        output_tokens=outputs,
+        api_cost=cost,
+        machine_cost=machine,
+        price=price,
+        break_even=machine / cost if machine else price / cost,
     )

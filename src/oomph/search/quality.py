@@ -49,9 +49,14 @@ def quality_of(model: ModelFacts, precision: str, native: bool) -> Quality:
     scaled, lowest = _times(value, middle), _times(low, share[0])
     grade = class_of(scaled if published else lowest)
     return Quality(
-        round(scaled, 2), round(lowest, 2), round(_times(high, share[1]), 2), published,
-        "-" if "e" in model.uses else grade, source, share,
-    )  # fmt: skip
+        round(scaled, 2),
+        round(lowest, 2),
+        round(_times(high, share[1]), 2),
+        published,
+        "-" if "e" in model.uses else grade,
+        source,
+        recovery=share,
+    )
 
 
 def _family(plain: str) -> str:

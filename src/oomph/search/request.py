@@ -111,7 +111,17 @@ def arms_of(name: str, model: Model, shapes: Sequence[Layout], options: "Options
         options.prefix_off if state else (False,),
         options.tokens,
     ):
-        yield Arm(name, layout, kv, graphs == "eager", graphs == "few", text, draft, prefix, tokens)
+        yield Arm(
+            name,
+            layout=layout,
+            kv_dtype=kv,
+            eager=graphs == "eager",
+            few_graphs=graphs == "few",
+            text_only=text,
+            drafts=draft,
+            prefix_off=prefix,
+            tokens=tokens,
+        )
 
 
 class Options(Struct, frozen=True):

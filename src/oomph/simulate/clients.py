@@ -73,7 +73,16 @@ class Clients:
         first, end = request.first_token + response if request.first_token >= 0 else -1, at + response
         cached = max(0, request.cached)
         self.observer.record(
-            Record(request.job, outcome, request.started, first, end, request.preemptions, cached, output)
+            Record(
+                request.job,
+                outcome=outcome,
+                started=request.started,
+                first_token=first,
+                finished=end,
+                preemptions=request.preemptions,
+                cached=cached,
+                output=output,
+            )
         )
         reply = self.workload.done(request.job, end)
         if reply is not None:

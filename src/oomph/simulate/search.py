@@ -144,7 +144,16 @@ def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1,
         return breach(results[users], target)
 
     good, bad, why = bisect(breaks_at, most, first, within)
-    return Held(setup, load, target, good, results.get(good), results.get(bad), why, len(results))
+    return Held(
+        setup,
+        load=load,
+        target=target,
+        users=good,
+        result=results.get(good),
+        beyond=results.get(bad),
+        breaks=why,
+        runs=len(results),
+    )
 
 
 def bisect(breaks_at: Callable[[int], str], most: int, first: int = 1, within: float = 0.0) -> tuple[int, int, str]:

@@ -111,9 +111,24 @@ def card_of(device: Device) -> GpuRow | None:
 def _apple(device: Device) -> GpuRow:
     """A chip of Apple's, whose bandwidth is known: a row of its own."""
     return GpuRow(
-        device.name, device.driver_name, 0, 0, device.total_bytes, "assumed", "", device.capability, device.bandwidth,
-        device.sm_count, APPLE_INTENSITY * device.bandwidth, 0, 0, "SoC", True, "apple", "",
-    )  # fmt: skip
+        device.name,
+        driver_name=device.driver_name,
+        nominal_gb=0,
+        smi_bytes=0,
+        total_bytes=device.total_bytes,
+        basis="assumed",
+        source="",
+        capability=device.capability,
+        bandwidth=device.bandwidth,
+        sm_count=device.sm_count,
+        fp16_flops=APPLE_INTENSITY * device.bandwidth,
+        fp8_flops=0,
+        fp4_flops=0,
+        link="SoC",
+        unified=True,
+        vendor="apple",
+        also="",
+    )
 
 
 def plain_timing(

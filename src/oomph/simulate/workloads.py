@@ -122,7 +122,7 @@ class Drawn:
         self.count += 1
         if self.shape.turns > 1:
             self.turns[user] = (chain, turn)
-        return Job(self.count, at, prompt, output, chain, 0, user)
+        return Job(self.count, at, prompt, output, chain, 0, user=user)
 
 
 class Traced:

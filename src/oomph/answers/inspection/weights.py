@@ -111,7 +111,7 @@ def by_role(model: Model) -> tuple[RoleRow, ...]:
             row[1],
             dict(forms.get(role, Counter()).most_common()),
             row[2],
-            row[3],
+            plain_parameters=row[3],
         )
         for role, row in total.items()
         if row[0]
@@ -171,7 +171,7 @@ def quantised(model: Model, roles: tuple[RoleRow, ...]) -> Quantised | None:
         whole = int("".join(filter(str.isdigit, main)) or round(width))
         name = f"{whole}-bit ({_WRITERS.get(quantization.method, main)})"
     return Quantised(
-        quantization.method, name, whole, count, size, quantization.kv_cache, _cost(model, roles, whole, width)
+        quantization.method, name, whole, count, size, quantization.kv_cache, sentence=_cost(model, roles, whole, width)
     )
 
 

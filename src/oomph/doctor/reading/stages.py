@@ -98,7 +98,17 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
         stage, basis = weakest_sign(failure, stage, functions, files, observations, lines)
     if stage in engine_named(engine_of(observations) or DEFAULT).words.missing_stages:
         stage, basis = _instead(failure), "guess"
-    return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed, quote=failure.text)
+    return Death(
+        True,
+        stage=stage,
+        basis=basis,
+        line=failure.line,
+        kind=failure.kind,
+        functions=functions,
+        files=files,
+        completed=completed,
+        quote=failure.text,
+    )
 
 
 def _instead(failure: Observation) -> StageName:

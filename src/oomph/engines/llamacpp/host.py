@@ -36,11 +36,13 @@ def _weights(plan: Plan, on_host: int) -> list[HostPart]:
     parts = []
     if on_host:
         why = "for weights on the CPU" + (", mapped: read again from disk where memory is short" if mapped else "")
-        parts.append(HostPart("weights", on_host, on_host, on_host, why, True, mapped and not locked))
+        parts.append(HostPart("weights", on_host, on_host, on_host, why, True, reclaimable=mapped and not locked))
     if on_gpus and mapped:
         # with --mlock the whole file stays in memory, also what is copied to the GPUs
         why = "for the whole file, locked (--mlock)" if locked else "while the file is read; given back when needed"
-        parts.append(HostPart("page cache", on_gpus, 0 if not locked else on_gpus, on_gpus, why, locked, not locked))
+        parts.append(
+            HostPart("page cache", on_gpus, 0 if not locked else on_gpus, on_gpus, why, locked, reclaimable=not locked)
+        )
     return parts
 
 

@@ -123,7 +123,7 @@ class Share(Struct, frozen=True):
 
 
 def share_of(tensor: Tensor) -> Share:
-    return Share(tensor.unit, tensor.role, tensor.copy, tensor.mtp, tensor.nbytes, padded(tensor), tensor.name)
+    return Share(tensor.unit, tensor.role, tensor.copy, tensor.mtp, tensor.nbytes, padded(tensor), name=tensor.name)
 
 
 def merge(shares: Sequence[Share]) -> tuple[Share, ...]:

@@ -82,13 +82,13 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     )
     return Plan(
         deployment,
-        model.name,
-        worst([rank.verdict for rank in ranks], STAGES) if ranks else Verdict(True),
-        ranks,
-        _kv(measured, fitted.settings),
-        _resolved(fitted, measured, planned, extras),
-        _assumptions(model),
-        (*notes, *_notes(fitted, measured, planned)),
+        model=model.name,
+        verdict=worst([rank.verdict for rank in ranks], STAGES) if ranks else Verdict(True),
+        ranks=ranks,
+        kv=_kv(measured, fitted.settings),
+        resolved=_resolved(fitted, measured, planned, extras),
+        assumptions=_assumptions(model),
+        warnings=(*notes, *_notes(fitted, measured, planned)),
     )
 
 
@@ -162,7 +162,7 @@ def _rank(
             use.compute.nbytes + sum(e.compute for e in extras),
             use.compute.low,
             max(use.compute.high, use.compute.nbytes) + sum(max(e.compute_high, e.compute) for e in extras),
-            "formula", {**use.compute.parts, **{e.name: e.compute for e in extras if e.compute}}, use.compute.why,
+            "formula", {**use.compute.parts, **{e.name: e.compute for e in extras if e.compute}}, why=use.compute.why,
         ),
     }  # fmt: skip
     base = gpu.used_bytes + context[1]
@@ -178,7 +178,16 @@ def _rank(
         Stage("kv_alloc", end, end, end - down, end + up, note="KV cache, then compute buffer"),
     )
     verdict = judge(_gates(index, gpu, use, loaded, cached, terms, limits))
-    return RankPlan(index, gpu.name, gpu.total_bytes, gpu.used_bytes, terms, stages, verdict, weights)
+    return RankPlan(
+        index,
+        gpu=gpu.name,
+        total_bytes=gpu.total_bytes,
+        used_by_others_bytes=gpu.used_bytes,
+        terms=terms,
+        stages=stages,
+        verdict=verdict,
+        created_bytes=weights,
+    )
 
 
 def _gates(
@@ -223,7 +232,7 @@ def _single_allocation(gpu: Device, size: int, index: int, *, sure: bool) -> Gat
 
 
 def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> Term:
-    return Term(name, n, n, n, basis, parts, why)
+    return Term(name, n, n, n, basis, parts, why=why)
 
 
 def _kv(measured: Measured, settings: Settings) -> KvSummary:
@@ -246,9 +255,16 @@ def _kv(measured: Measured, settings: Settings) -> KvSummary:
     )
     full = 1.0 if settings.kv_unified else float(settings.n_seq_max)  # requests of the slot's whole length at once
     return KvSummary(
-        total, settings.n_ctx, total // max(settings.n_ctx, 1), 1, settings.n_ctx, full,
-        summaries, need_bytes=total // settings.n_stream, longest_request=settings.n_ctx_seq,
-    )  # fmt: skip
+        total,
+        settings.n_ctx,
+        total // max(settings.n_ctx, 1),
+        1,
+        settings.n_ctx,
+        full,
+        groups=summaries,
+        need_bytes=total // settings.n_stream,
+        longest_request=settings.n_ctx_seq,
+    )
 
 
 def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequence[Extra]) -> dict[str, Any]:

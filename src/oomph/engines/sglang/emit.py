@@ -37,7 +37,7 @@ def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPla
         parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
     size = (model or load_checkpoint(plan.deployment.model)).nbytes
     why = "while the checkpoint is read; given back when needed"
-    parts.append(HostPart("page cache", size, 0, size, why, True, True))
+    parts.append(HostPart("page cache", size, 0, size, why, True, reclaimable=True))
     return HostPlan(tuple(parts), shm)
 
 

@@ -46,13 +46,13 @@ def plan_sglang(model: Model, deployment: Deployment, draft: Model | None = None
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
     plan = Plan(
         deployment,
-        model.name,
-        worst([p.verdict for p in plans], STAGES),
-        plans,
-        _kv_summary(model, shape, settings, tightest),
-        _summary(settings, tightest),
-        _assumptions(deployment),
-        (*notes, *_notes(model, shape, settings, tightest)),
+        model=model.name,
+        verdict=worst([p.verdict for p in plans], STAGES),
+        ranks=plans,
+        kv=_kv_summary(model, shape, settings, tightest),
+        resolved=_summary(settings, tightest),
+        assumptions=_assumptions(deployment),
+        warnings=(*notes, *_notes(model, shape, settings, tightest)),
     )
     return replace(plan, warnings=(*plan.warnings, *_share_notes(plan)))
 
@@ -88,7 +88,16 @@ def _rank_state(
         beside |= {"drafter": terms.drafter_bytes, "drafter's cache": row * (pools.tokens + settings.page_size)}
     workspace = _workspace(settings, buffers, beside)
     decoding = decoding_without_graph(model, shape, settings, facts, pools, multiprocessors)
-    return RankState(rank, settings, terms, pools, buffers, workspace, decoding, observed)
+    return RankState(
+        rank,
+        settings=settings,
+        terms=terms,
+        pools=pools,
+        buffers=buffers,
+        workspace=workspace,
+        decoding=decoding,
+        observed=observed,
+    )
 
 
 def _workspace(settings: Settings, buffers: Buffers, beside: dict[str, int]) -> Term:
@@ -97,7 +106,13 @@ def _workspace(settings: Settings, buffers: Buffers, beside: dict[str, int]) -> 
     total = sum(parts.values())
     why = "buffers by the settings; what kernels take from posted start-ups"
     return Term(
-        "non_torch", total, total - round(0.3 * fixed), total + round(0.3 * fixed) + total // 50, "formula", parts, why
+        "non_torch",
+        total,
+        total - round(0.3 * fixed),
+        total + round(0.3 * fixed) + total // 50,
+        "formula",
+        parts,
+        why=why,
     )
 
 
@@ -157,14 +172,14 @@ def _rank_plan(state: RankState) -> RankPlan:
     terms |= {"cudagraph": own.cudagraph, "available_kv": kv}
     return RankPlan(
         state.rank.index,
-        device.name,
-        device.total_bytes,
-        device.used_bytes,
-        terms,
-        tuple(step.stage for step in timeline),
-        verdict_of(state, timeline),
-        own.created_bytes,
-        round(own.free_before_load.bytes * state.settings.mem_fraction_static),
+        gpu=device.name,
+        total_bytes=device.total_bytes,
+        used_by_others_bytes=device.used_bytes,
+        terms=terms,
+        stages=tuple(step.stage for step in timeline),
+        verdict=verdict_of(state, timeline),
+        created_bytes=own.created_bytes,
+        requested_bytes=round(own.free_before_load.bytes * state.settings.mem_fraction_static),
     )
 
 
@@ -175,7 +190,7 @@ def _available(state: RankState) -> Term:
     free = terms.free_before_load
     less = quadrature((round((free.bytes - free.low) * share), terms.weights.high - terms.weights.bytes))
     more = quadrature((round((free.high - free.bytes) * share), terms.weights.bytes - terms.weights.low))
-    return Term("available_kv", n, n - less, n + more, "formula", {}, "the share less the weights")
+    return Term("available_kv", n, n - less, n + more, "formula", {}, why="the share less the weights")
 
 
 def _kv_summary(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> KvSummary:
@@ -190,15 +205,17 @@ def _kv_summary(model: Model, shape: ModelShape, settings: Settings, pools: Pool
     pages = pools.tokens // page
     return KvSummary(
         pools.budget + pools.states,
-        pages,
-        pools.allocated // pages if pages else round(per_token * page),  # its part of windows and states included
-        page,
-        pools.tokens,
-        round(concurrency, 2),
-        tuple(_groups(model, shape, settings, pools)),
-        need,
-        min(length, pools.tokens),
-        _log_lines(settings, pools),
+        num_blocks=pages,
+        bytes_per_block=pools.allocated // pages
+        if pages
+        else round(per_token * page),  # its part of windows and states included
+        block_size=page,
+        logged_tokens=pools.tokens,
+        max_concurrency=round(concurrency, 2),
+        groups=tuple(_groups(model, shape, settings, pools)),
+        need_bytes=need,
+        longest_request=min(length, pools.tokens),
+        log_lines=_log_lines(settings, pools),
     )
 
 

@@ -101,13 +101,13 @@ def _beside_layer(activation: Term, created: Sequence[Placed], host: int) -> Ter
 
 def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
     slack = round(n * spread)
-    return Term(name, n, n - slack, n + slack, basis, {}, why)
+    return Term(name, n, n - slack, n + slack, basis, {}, why=why)
 
 
 def _context(device: Device, ranks: int) -> Term:
     if device.sees_system:
         low, n, high = unified.share(device.total_bytes, unified.CONTEXT)
-        return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
+        return Term("context", n, low, high, "measured", {}, why="container and CUDA context, from posted starts")
     n = outside.before_loading(device.sm, device.sm_count or DEFAULT_MULTIPROCESSORS, ranks)
     return _spread("context", n, 0.3, "measured", "CUDA context, libraries and communicators, from posted start-ups")
 
@@ -115,16 +115,16 @@ def _context(device: Device, ranks: int) -> Term:
 def _free(device: Device, context: Term, deployment: Deployment) -> Term:
     pinned = deployment.given.get("free_before_load")
     if pinned is not None:
-        return Term("free_before_load", pinned, pinned, pinned, "given", {}, "given")
+        return Term("free_before_load", pinned, pinned, pinned, "given", {}, why="given")
     used = device.used_before
     if device.sees_system and used.low < used.high:  # nobody has read what the system holds
         low, n, high = unified.share(device.total_bytes, unified.FREE_BEFORE_SGLANG)
-        return Term("free_before_load", n, low, high, "measured", {}, "what posted starts on such machines read")
+        return Term("free_before_load", n, low, high, "measured", {}, why="what posted starts on such machines read")
     room = device.total_bytes - used.bytes - context.bytes
     down = quadrature((used.high - used.bytes, context.high - context.bytes))
     up = quadrature((used.bytes - used.low, context.bytes - context.low))
     low, n, high = max(0, room - down), max(0, room), max(0, room + up)
-    return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
+    return Term("free_before_load", n, low, high, "formula", {}, why="total - others - context")
 
 
 def _weights(model: Model, shape: ModelShape, settings: Settings, on_rank: RankWeights) -> Term:
@@ -137,7 +137,7 @@ def _weights(model: Model, shape: ModelShape, settings: Settings, on_rank: RankW
     quantised = model.quantization is not None
     low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)
     why = "every tensor this rank creates" + (", before the kernels' own repacking" if quantised else "")
-    return Term("weights", n, low, high, "formula" if quantised else "exact", parts, why)
+    return Term("weights", n, low, high, "formula" if quantised else "exact", parts, why=why)
 
 
 def _absorbed(model: Model, shape: ModelShape, settings: Settings) -> int:
@@ -151,7 +151,9 @@ def _absorbed(model: Model, shape: ModelShape, settings: Settings) -> int:
 
 def _load_peak(weights: Term) -> Term:
     """Layers are created on the GPU and filled from host memory, a tensor at a time."""
-    return Term("load_peak", weights.bytes, weights.low, weights.high, "formula", {}, "created, then filled in place")
+    return Term(
+        "load_peak", weights.bytes, weights.low, weights.high, "formula", {}, why="created, then filled in place"
+    )
 
 
 def _graphs(model: Model, settings: Settings) -> Term:
@@ -175,7 +177,7 @@ def _activation(model: Model, settings: Settings) -> Term:
     logits = 128 * model.vocab_size * 6
     n = layer_bytes(model, settings, tokens) + logits
     # nobody has measured it: a plan that is to hold assumes twice as much
-    return Term("activation_peak", n, n // 2, 2 * n, "formula", {}, f"one prefill chunk of {tokens:,} tokens")
+    return Term("activation_peak", n, n // 2, 2 * n, "formula", {}, why=f"one prefill chunk of {tokens:,} tokens")
 
 
 def layer_bytes(model: Model, settings: Settings, tokens: int) -> int:

@@ -86,7 +86,7 @@ def _busiest(state: RankState, room: int) -> tuple[Term, str]:
     prefill, decoding, chunk = state.terms.activation, state.decoding, state.settings.chunked_prefill_size
     if decoding.nbytes > prefill.bytes and prefill.basis != "given":
         n = decoding.nbytes
-        term = Term("activation_peak", n, n - n // 10, n + n // 10, "formula", {}, EAGER_DECODING)
+        term = Term("activation_peak", n, n - n // 10, n + n // 10, "formula", {}, why=EAGER_DECODING)
         return term, decoding.load_beyond(room)
     return prefill, f"a prompt chunk of {chunk:,} tokens" if chunk > 0 else "a long prompt"
 

@@ -43,13 +43,13 @@ def plan_trtllm(model: Model, deployment: Deployment, draft: Model | None = None
     verdict = worst([rank.verdict for rank in ranks], STAGES)
     return Plan(
         deployment,
-        model.name,
-        verdict,
-        ranks,
-        _kv_summary(tightest),
-        _summary(tightest),
-        assumptions(deployment, tightest),
-        (*notes, *warnings(model, tightest, verdict.fits)),
+        model=model.name,
+        verdict=verdict,
+        ranks=ranks,
+        kv=_kv_summary(tightest),
+        resolved=_summary(tightest),
+        assumptions=assumptions(deployment, tightest),
+        warnings=(*notes, *warnings(model, tightest, verdict.fits)),
     )
 
 
@@ -103,7 +103,19 @@ def _state(
     free = pins.get("free_before_kv", device.total_bytes - peak + temporary + terms.activation.bytes)
     pool = size_pool(budget, cells, settings, facts, free)
     pinned = "peak" in pins or "available_kv" in pins
-    return RankState(rank, settings, facts, terms, cells, blocks, temporary, peak, pinned, pool, states)
+    return RankState(
+        rank,
+        settings=settings,
+        facts=facts,
+        terms=terms,
+        cells=cells,
+        temporary_blocks=blocks,
+        temporary_bytes=temporary,
+        peak=peak,
+        peak_pinned=pinned,
+        pool=pool,
+        states_bytes=states,
+    )
 
 
 def _rank_plan(state: RankState) -> RankPlan:
@@ -121,23 +133,23 @@ def _rank_plan(state: RankState) -> RankPlan:
     terms = {term.name: term for term in ledger}
     why = "freed before the real pool is allocated"
     extra = Term(
-        "temporary_kv", state.temporary_bytes, state.temporary_bytes, state.temporary_bytes, "formula", {}, why
+        "temporary_kv", state.temporary_bytes, state.temporary_bytes, state.temporary_bytes, "formula", {}, why=why
     )
     terms |= {"temporary_kv": extra, "peak": _peak(state), "available_kv": _available(state)}
     if state.states_bytes:
         n = state.states_bytes
-        terms["state"] = Term("state", n, n, n, "formula", {}, "one slot for every request of the largest batch")
+        terms["state"] = Term("state", n, n, n, "formula", {}, why="one slot for every request of the largest batch")
     share = state.settings.free_gpu_memory_fraction
     return RankPlan(
         state.rank.index,
-        device.name,
-        device.total_bytes,
-        device.used_bytes,
-        terms,
-        stages(state),
-        verdict_of(state),
-        own.weights.bytes,
-        round((device.total_bytes - state.peak + state.temporary_bytes) * share),
+        gpu=device.name,
+        total_bytes=device.total_bytes,
+        used_by_others_bytes=device.used_bytes,
+        terms=terms,
+        stages=stages(state),
+        verdict=verdict_of(state),
+        created_bytes=own.weights.bytes,
+        requested_bytes=round((device.total_bytes - state.peak + state.temporary_bytes) * share),
     )
 
 
@@ -153,7 +165,7 @@ def _peak(state: RankState) -> Term:
     less, more = _spread(state)
     basis: Basis = "given" if state.peak_pinned else "formula"
     why = "what the dummy run would measure, the temporary pool included"
-    return Term("peak", state.peak, state.peak - less, state.peak + more, basis, {}, why)
+    return Term("peak", state.peak, state.peak - less, state.peak + more, basis, {}, why=why)
 
 
 def _available(state: RankState) -> Term:
@@ -161,7 +173,7 @@ def _available(state: RankState) -> Term:
     less, more = _spread(state)
     basis: Basis = "given" if state.peak_pinned else "formula"
     why = f"{share:g} of the total less the peak, the temporary pool added back"
-    return Term("available_kv", n, n - round(more * share), n + round(less * share), basis, {}, why)
+    return Term("available_kv", n, n - round(more * share), n + round(less * share), basis, {}, why=why)
 
 
 def _kv_summary(state: RankState) -> KvSummary:
@@ -173,15 +185,15 @@ def _kv_summary(state: RankState) -> KvSummary:
     need = request_bytes(length, cells, settings)
     return KvSummary(
         max(pool.budget, pool.pool_bytes),  # older releases round the blocks up: the pool has a few tokens more
-        blocks,
-        pool.pool_bytes // blocks if blocks else cells.pool * block,
-        block,
-        pool.tokens,
-        round(_concurrency(pool, cells, settings, length), 2),
-        tuple(_groups(cells, block)),
-        need + cells.state,
-        served,
-        log_lines(state),
+        num_blocks=blocks,
+        bytes_per_block=pool.pool_bytes // blocks if blocks else cells.pool * block,
+        block_size=block,
+        logged_tokens=pool.tokens,
+        max_concurrency=round(_concurrency(pool, cells, settings, length), 2),
+        groups=tuple(_groups(cells, block)),
+        need_bytes=need + cells.state,
+        longest_request=served,
+        log_lines=log_lines(state),
     )
 
 

@@ -55,7 +55,7 @@ def rank_terms(
         runner=_runner(model, settings),
         non_torch=deployment.pin(non_torch),
         activation=deployment.pin(_activation(model, settings)),
-        cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, "in the buffers and the memory outside PyTorch"),
+        cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, why="in the buffers and the memory outside PyTorch"),
         decode_logits=_decode_logits(model, settings),
         printed_weights=printed,
     )
@@ -70,19 +70,19 @@ def _with_draft(weights: Term, draft: Model, settings: Settings, rank: Rank) -> 
     shared = parts.get("embed", 0) + parts.get("lm_head", 0)
     low, high = weights.low + size - shared, weights.high + size
     named = {**weights.parts, "draft model": size}
-    return Term(weights.name, weights.bytes + size, low, high, weights.basis, named, weights.why)
+    return Term(weights.name, weights.bytes + size, low, high, weights.basis, named, why=weights.why)
 
 
 def _with_adapters(term: Term, size: int) -> Term:
     """PeftCacheManager is created with the executor: its cache is in the peak. lora_config.max_loras sets it to what so
     many adapters need, which their ranks decide: the interval is wide."""
     named = {**term.parts, "LoRA cache": size}
-    return Term(term.name, term.bytes + size, term.low, term.high + 3 * size, term.basis, named, term.why)
+    return Term(term.name, term.bytes + size, term.low, term.high + 3 * size, term.basis, named, why=term.why)
 
 
 def interval(name: str, values: outside.Interval, why: str) -> Term:
     low, expected, high = values
-    return Term(name, expected, low, high, "measured", {}, f"{why}, from posted start-ups")
+    return Term(name, expected, low, high, "measured", {}, why=f"{why}, from posted start-ups")
 
 
 def _weights(model: Model, settings: Settings, rank: Rank) -> tuple[Term, int]:
@@ -101,7 +101,7 @@ def _weights(model: Model, settings: Settings, rank: Rank) -> tuple[Term, int]:
         why += ", and what the backend of the experts may add"
     basis: Basis = "formula" if high else "exact"
     n = created + expected
-    return Term("weights", n, created + low, created + high, basis, parts, why), printed + expected
+    return Term("weights", n, created + low, created + high, basis, parts, why=why), printed + expected
 
 
 def _expert_factors(model: Model, settings: Settings, sm: int) -> tuple[float, float, float]:
@@ -128,7 +128,7 @@ def _runner(model: Model, settings: Settings) -> Term:
     low, high = term.low + n * 9 // 10, term.high + n * 11 // 10
     if settings.enable_attention_dp:
         high += outside.DEEPGEMM_ATTENTION_DP
-    return Term("runner", term.bytes + n, low, high, "formula", {"DeepGEMM workspace": n}, term.why)
+    return Term("runner", term.bytes + n, low, high, "formula", {"DeepGEMM workspace": n}, why=term.why)
 
 
 def deepgemm_workspace(model: Model, settings: Settings) -> int:
@@ -152,7 +152,7 @@ def _load_peak(weights: Term, model: Model, device: Device) -> Term:
     if scheme is not None and scheme.method == "fp8" and scheme.strategy == "block" and device.sm >= 100:
         extra = 4 * _largest_linear(model)
     why = "created, then filled in place" + (", and rescaled layer by layer" if extra else "")
-    return Term("load_peak", weights.bytes + extra, weights.low, weights.high + 4 * extra, "formula", {}, why)
+    return Term("load_peak", weights.bytes + extra, weights.low, weights.high + 4 * extra, "formula", {}, why=why)
 
 
 def _largest_linear(model: Model) -> int:
@@ -195,7 +195,7 @@ def _activation(model: Model, settings: Settings) -> Term:
     n = nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size)) + 6 * model.vocab_size
     n = max(n, outside.LEAST_ACTIVATION)
     low, high = round(n * outside.ACTIVATION_LOW), round(n * outside.ACTIVATION_HIGH)
-    return Term("activation_peak", n, low, high, "formula", {}, f"a dummy prefill of {tokens:,} tokens")
+    return Term("activation_peak", n, low, high, "formula", {}, why=f"a dummy prefill of {tokens:,} tokens")
 
 
 def _width(modules: tuple[object, ...], settings: Settings) -> int:
@@ -216,4 +216,4 @@ def _decode_logits(model: Model, settings: Settings) -> Term:
     """A row of the vocabulary for every request (and draft) of a full batch, in the model's dtype and in float32."""
     rows = settings.max_batch_size * settings.max_beam_width * (1 + settings.draft_tokens)
     n = rows * model.vocab_size * (2 + 4)
-    return Term("decode_logits", n, n // 2, n, "formula", {}, f"logits of {rows:,} rows")
+    return Term("decode_logits", n, n // 2, n, "formula", {}, why=f"logits of {rows:,} rows")

@@ -121,7 +121,9 @@ def _pinned(name: str, n: int, why: str) -> HostPart:
 
 def _page_cache(size: int) -> HostPart:
     """Safetensors are mapped: the kernel keeps what it read as long as nobody needs the memory."""
-    return HostPart("page cache", size, 0, size, "while the checkpoint is read; given back when needed", True, True)
+    return HostPart(
+        "page cache", size, 0, size, "while the checkpoint is read; given back when needed", True, reclaimable=True
+    )
 
 
 def _asleep(plan: Plan, workers: int) -> Iterator[HostPart]:

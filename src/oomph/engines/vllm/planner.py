@@ -61,13 +61,13 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     decisive = worst([p.verdict for p in plans], STAGES)
     plan = Plan(
         deployment,
-        model.name,
-        decisive,
-        plans,
-        _kv_summary(cache),
-        summary(resolved, cache, inputs[0].expert_kernels),
-        _assumptions(inputs),
-        (*notes, *failure_notes(decisive, model, resolved, inputs)),
+        model=model.name,
+        verdict=decisive,
+        ranks=plans,
+        kv=_kv_summary(cache),
+        resolved=summary(resolved, cache, inputs[0].expert_kernels),
+        assumptions=_assumptions(inputs),
+        warnings=(*notes, *failure_notes(decisive, model, resolved, inputs)),
         asleep=_asleep(inputs[0], cache),
         grounds=grounds(deployment.engine.version, inputs[0].device.name),
     )
@@ -171,29 +171,29 @@ def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPla
     terms = {term.name: term for term in (*parts, *((image_transfer(i.ipc_bytes),) if i.ipc_bytes else ()))}
     return RankPlan(
         rank.index,
-        rank.device.name,
-        rank.device.total_bytes,
-        rank.device.used_bytes,
-        terms,
-        tuple(p.stage for p in points),
-        verdict(i, cache, points),
-        i.created_bytes,
-        requested(rank.device, i.resolved),
+        gpu=rank.device.name,
+        total_bytes=rank.device.total_bytes,
+        used_by_others_bytes=rank.device.used_bytes,
+        terms=terms,
+        stages=tuple(p.stage for p in points),
+        verdict=verdict(i, cache, points),
+        created_bytes=i.created_bytes,
+        requested_bytes=requested(rank.device, i.resolved),
     )
 
 
 def _kv_summary(cache: KvPlan) -> KvSummary:
     return KvSummary(
         cache.widest_available_bytes or cache.available_bytes,
-        cache.num_blocks,
-        cache.bytes_per_block,
-        cache.block_size,
-        cache.logged_tokens,
-        cache.max_concurrency,
-        cache.groups,
-        cache.need_bytes,
-        cache.longest_request if cache.refusal is None else 0,
-        cache.log_lines,
+        num_blocks=cache.num_blocks,
+        bytes_per_block=cache.bytes_per_block,
+        block_size=cache.block_size,
+        logged_tokens=cache.logged_tokens,
+        max_concurrency=cache.max_concurrency,
+        groups=cache.groups,
+        need_bytes=cache.need_bytes,
+        longest_request=cache.longest_request if cache.refusal is None else 0,
+        log_lines=cache.log_lines,
     )
 
 

@@ -68,17 +68,19 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     estimated = taken.estimate if taken else estimate(model, graphs, capture, known=known)
     graph_estimate = pin(_on_shared_memory(estimated, device))
     is_sampled = taken is not None and graph_estimate.basis != "given"
+    warm_up, serving = after_start(run.traits, batch, run.facts.after_start, graphs, encoded)
     terms = Terms(
-        pin(weights),
-        pin(load_peak),
-        pin(_context(run, rank)),
-        _runner(run, batch, loaded),
-        pin(peak.term),
-        _persistent(model, batch, peak.term),
-        pin(_non_torch(run, rank)),
-        graph_estimate,
-        taken.captured if taken is not None and is_sampled else captured(graph_estimate, graphs, batch),
-        *after_start(run.traits, batch, run.facts.after_start, graphs, encoded),
+        weights=pin(weights),
+        load_peak=pin(load_peak),
+        context=pin(_context(run, rank)),
+        runner=_runner(run, batch, loaded),
+        activation=pin(peak.term),
+        persistent=_persistent(model, batch, peak.term),
+        non_torch=pin(_non_torch(run, rank)),
+        cudagraph=graph_estimate,
+        captured=taken.captured if taken is not None and is_sampled else captured(graph_estimate, graphs, batch),
+        warm_up=warm_up,
+        serving=serving,
     )
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
     restart_bytes = _restart_bytes(run, batch, peak.term)
@@ -92,15 +94,15 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
         device,
-        settings,
-        terms,
-        graphs,
-        _estimate_applied(run),
-        rank.index,
-        settings.flags.multimodal.ipc_bytes,
-        loaded.created_bytes,
-        first_failing_allocation(run, rank, room) if terms.load_peak.bytes > room else None,
-        len(model.layers),
+        resolved=settings,
+        terms=terms,
+        graphs=graphs,
+        estimate_applied=_estimate_applied(run),
+        index=rank.index,
+        ipc_bytes=settings.flags.multimodal.ipc_bytes,
+        created_bytes=loaded.created_bytes,
+        died=first_failing_allocation(run, rank, room) if terms.load_peak.bytes > room else None,
+        layers=len(model.layers),
         graphs_profiled=_graphs_profiled(settings) and device.vendor in run.facts.estimates.vendors,
         peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
         context_measured=is_measured(device) or _is_pinned("context", run),
@@ -207,7 +209,7 @@ def _context(run: Run, rank: Rank) -> Term:
         low, n, high = unified.share(rank.device.total_bytes, unified.CONTEXT)
         if not run.facts.budget.reads_available:  # the page cache of an earlier load may count as used
             high += run.model.nbytes
-        return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
+        return Term("context", n, low, high, "measured", {}, why="container and CUDA context, from posted starts")
     n = outside.context_bytes(rank.device.sm_count)
     if run.is_distributed and run.facts.budget.snapshot_after_nccl:
         n += outside.nccl_bytes(rank.device.sm)
@@ -218,7 +220,9 @@ def _non_torch(run: Run, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
     if rank.device.system is not None:
         low, n, high = unified.share(rank.device.total_bytes, unified.NON_TORCH)
-        return Term("non_torch", n, low, high, "measured", {}, "read off the whole machine, the host's own included")
+        return Term(
+            "non_torch", n, low, high, "measured", {}, why="read off the whole machine, the host's own included"
+        )
     sm = rank.device.sm
     alone = outside.non_torch_bytes(run.facts.outside.non_torch, sm, eager=run.settings.enforce_eager)
     parts = {"kernels and libraries": alone}
@@ -287,7 +291,7 @@ def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     if run.facts.budget.formula != "consumed":
         return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
     n += loaded.unused_bytes + _SMALL_SEGMENTS
-    return Term("runner", n, n - _SEGMENTS_OFF // 2, n + _SEGMENTS_OFF, "formula", {}, _RUNNER_WHY)
+    return Term("runner", n, n - _SEGMENTS_OFF // 2, n + _SEGMENTS_OFF, "formula", {}, why=_RUNNER_WHY)
 
 
 def _sampler_state(run: Run) -> int:
@@ -305,7 +309,7 @@ def _is_pinned(name: str, run: Run) -> bool:
 def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
     created = weights_terms(run, rank)
     why = "every tensor this rank keeps, as the allocator counts it"
-    weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why)
+    weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why=why)
     peak, slack = max(created.peak_bytes, created.loaded_bytes), 0
     if run.settings.flags.pools_memory:
         peak = max(peak, created.pool_bytes + _sampler_state(run))

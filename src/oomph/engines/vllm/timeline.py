@@ -67,7 +67,7 @@ def available_kv(rank_input: RankInput) -> Term:
     """gpu_worker.py determine_available_memory, by the release's formula. --kv-cache-memory-bytes goes past it."""
     if rank_input.resolved.kv_cache_memory_bytes is not None:
         n = rank_input.resolved.kv_cache_memory_bytes
-        return Term("available_kv", n, n, n, "given", {}, "--kv-cache-memory-bytes")
+        return Term("available_kv", n, n, n, "given", {}, why="--kv-cache-memory-bytes")
     if is_gaudi(rank_input.device.name):
         return _kv_on_gaudi(rank_input)
     want = requested(rank_input.device, rank_input.resolved)
@@ -76,7 +76,7 @@ def available_kv(rank_input: RankInput) -> Term:
     slacks = spread(*taken)
     low, high = n - worst_case(slacks), n + best_case(slacks)
     parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
-    return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
+    return Term("available_kv", n, low, high, "formula", parts, why="requested - what profiling saw")
 
 
 def _kv_on_gaudi(rank_input: RankInput) -> Term:
@@ -90,7 +90,7 @@ def _kv_on_gaudi(rank_input: RankInput) -> Term:
     size, bottom, top = (math.floor(room * share) for room in (free, low, high))
     why = f"{share:.2f} of what is free after profiling"
     return Term(
-        "available_kv", size, bottom, top, "formula", {"free after profiling": free, "kept back": size - free}, why
+        "available_kv", size, bottom, top, "formula", {"free after profiling": free, "kept back": size - free}, why=why
     )
 
 
@@ -113,7 +113,7 @@ def _taken(rank_input: RankInput) -> list[Term]:
 
 def image_transfer(size: int) -> Term:
     """--mm-ipc-gpu-memory-gb: kept free for images that another process hands over."""
-    return Term("image_transfer", size, size, size, "exact", {}, "--mm-ipc-gpu-memory-gb")
+    return Term("image_transfer", size, size, size, "exact", {}, why="--mm-ipc-gpu-memory-gb")
 
 
 class Step(Struct, frozen=True):
@@ -205,7 +205,7 @@ def _working_step(
     fits_below = need + rank_input.restart_bytes + quadrature([*(s.down for s in slacks), worst])
     high = max(min(total, use + worst_case(reserved)), fits_below)
     peak = max(need, min(total, use))
-    stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, fits_below)
+    stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, needed_high=fits_below)
     return Step(stage, failure, 0, (*slacks, *spread(working.needed)), need)
 
 

@@ -26,7 +26,7 @@ def timing(plan: Plan, model: Model) -> Timing | None:
         built.error,
         1 + config.accepted / 1000,
         built.largest_graph,
-        launches,
+        launches=launches,
     )
 
 

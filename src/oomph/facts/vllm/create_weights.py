@@ -58,7 +58,18 @@ class Creation(Facts):
             row = self.experts_rows.get((scheme.method, scheme.format)) or self.experts_rows.get((scheme.method, ""))
             if row is None:
                 raise CannotPlan(f"what vLLM creates for {scheme.method} {scheme.format} experts is not known")
-            params = row(Shape(scheme, here, e_all, hidden, inter, inter_full, dtype_bytes, shards))
+            params = row(
+                Shape(
+                    scheme,
+                    experts=here,
+                    e_all=e_all,
+                    hidden=hidden,
+                    inter=inter,
+                    inter_full=inter_full,
+                    dtype_bytes=dtype_bytes,
+                    shards=shards,
+                )
+            )
         if bias:
             params = [
                 *params,

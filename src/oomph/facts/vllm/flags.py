@@ -199,7 +199,7 @@ class Options:
         why = f" ({gone.why})" if gone.why else ""
         instead = f"; use {replaced_by}" if replaced_by else ""
         sentence = f"{name} is gone since vLLM {until}{why}{instead}"
-        return Status(name, "gone", field, since, until, replaced_by, sentence)
+        return Status(name, "gone", field, since, until, replaced_by, sentence=sentence)
 
     def _close(self, name: str) -> tuple[str, ...]:
         """At most two flags of the release that are spelled nearly the same."""

@@ -168,7 +168,14 @@ def start_of(
         raise CannotPlan("the log has no figure that a plan could use")
     engine = deployment.engine
     return Start(
-        machine_of(empty), engine.name, engine.version, plan.model, class_of(model), settings_of(plan), figures, source
+        machine_of(empty),
+        engine=engine.name,
+        version=engine.version,
+        model=plan.model,
+        model_class=class_of(model),
+        settings=settings_of(plan),
+        figures=figures,
+        source=source,
     )
 
 

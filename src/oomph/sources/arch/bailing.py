@@ -47,7 +47,16 @@ def _layer(site: Site, attention: Attention) -> Layer:
     bias = text.flag("use_bias", default=False) or text.flag("use_qkv_bias", default=False)
     modules: list[Module] = [
         site.norm("input_layernorm", hidden),
-        Linear(name, parts, hidden, "column", "attention", site.b.dtype, bias, scheme),
+        Linear(
+            name,
+            parts=parts,
+            in_features=hidden,
+            shard="column",
+            role="attention",
+            dtype=site.b.dtype,
+            bias=bias,
+            scheme=scheme,
+        ),
     ]
     if text.flag("use_qk_norm"):
         norms = (f"{at}.query_layernorm", f"{at}.key_layernorm")
@@ -154,7 +163,16 @@ def _linear_attention(site: Site, text: Config) -> tuple[State, list[Module]]:
     parts = (Part(name, 3 * inner, created=False), *(Part(f"{at}.{q}", inner, heads, stored=False) for q in "qkv"))
     scheme = site.b.scheme([f"{site.prefix}.{name}"])
     modules: list[Module] = [
-        Linear(name, parts, hidden, "column", "linear_attn", site.b.dtype, bias, scheme),
+        Linear(
+            name,
+            parts=parts,
+            in_features=hidden,
+            shard="column",
+            role="linear_attn",
+            dtype=site.b.dtype,
+            bias=bias,
+            scheme=scheme,
+        ),
         *(site.norm(f"{at}.{norm}", width) for norm in norms),
         site.column(f"{at}.g_proj", inner, hidden, "linear_attn"),
         site.row(f"{at}.dense", hidden, inner, "linear_attn", bias=text.flag("use_bias")),

@@ -232,13 +232,13 @@ class Site:
         whole = self.b.shared_whole_by if role == "shared_experts" and shard != "replicated" else ""
         return Linear(
             name,
-            units,
-            in_features,
-            shard,
-            role,
-            self.b.dtype,
-            bias,
-            scheme,
+            parts=units,
+            in_features=in_features,
+            shard=shard,
+            role=role,
+            dtype=self.b.dtype,
+            bias=bias,
+            scheme=scheme,
             quantisable=quantised,
             whole_by=whole,
         )
@@ -284,7 +284,16 @@ class Site:
         parts = (Part(f"{name}.{q}", hidden, heads, stored=False) for q in "qkv")
         whole = Part(name, 3 * hidden, created=False)
         scheme = self.b.scheme([f"{self.prefix}.{name}"], encoder=role == "multimodal")
-        return Linear(name, (whole, *parts), hidden, "column", role, self.b.dtype, bias, scheme)
+        return Linear(
+            name,
+            parts=(whole, *parts),
+            in_features=hidden,
+            shard="column",
+            role=role,
+            dtype=self.b.dtype,
+            bias=bias,
+            scheme=scheme,
+        )
 
     def gated_mlp(
         self,
@@ -333,7 +342,17 @@ class Site:
     ) -> Tower:
         """What stands here as an encoder or a projector; `blocks`: (how many, modules) pairs."""
         shared = tuple((times, self.b.block(modules)) for times, modules in blocks)
-        return Tower(name, modality, self.prefix, shared, layers, hidden, inner, heads, alone)
+        return Tower(
+            name,
+            modality=modality,
+            prefix=self.prefix,
+            blocks=shared,
+            layers=layers,
+            hidden=hidden,
+            intermediate=inner,
+            num_heads=heads,
+            alone=alone,
+        )
 
     def experts(
         self,
@@ -355,16 +374,16 @@ class Site:
         names = self._expert_names(at, layout, projections)
         return Experts(
             f"{at}",
-            count,
-            hidden,
-            intermediate,
-            top_k,
-            self.b.dtype,
-            gated,
-            bias,
-            self.b.scheme(names, "experts"),
-            layout,
-            projections,
+            count=count,
+            hidden=hidden,
+            intermediate=intermediate,
+            top_k=top_k,
+            dtype=self.b.dtype,
+            gated=gated,
+            bias=bias,
+            scheme=self.b.scheme(names, "experts"),
+            layout=layout,
+            projections=projections,
             activation=activation,
             routing=routing,
         )

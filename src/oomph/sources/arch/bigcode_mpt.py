@@ -23,7 +23,16 @@ def _qkv(site: Site, name: str, hidden: int, heads: int, kv: int, bias: bool) ->
     sizes = ((f"{name}.q", hidden, heads), (f"{name}.k", kv * width, kv), (f"{name}.v", kv * width, kv))
     parts = (Part(name, hidden + 2 * kv * width, created=False), *(Part(*p, stored=False) for p in sizes))
     scheme = site.b.scheme([f"{site.prefix}.{name}"])
-    return Linear(name, parts, hidden, "column", "attention", site.b.dtype, bias, scheme)
+    return Linear(
+        name,
+        parts=parts,
+        in_features=hidden,
+        shard="column",
+        role="attention",
+        dtype=site.b.dtype,
+        bias=bias,
+        scheme=scheme,
+    )
 
 
 def _head(builder: Builder, rows: int, hidden: int) -> Vocab:

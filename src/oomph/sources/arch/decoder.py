@@ -104,13 +104,13 @@ def packed(
     role: Role = "attention" if parts[0][2] else "mlp"
     return Linear(
         name,
-        (whole, *(Part(*p, stored=False) for p in parts)),
-        in_features,
-        "column",
-        role,
-        site.b.dtype,
-        bias,
-        site.b.scheme([f"{site.prefix}.{name}"]),
+        parts=(whole, *(Part(*p, stored=False) for p in parts)),
+        in_features=in_features,
+        shard="column",
+        role=role,
+        dtype=site.b.dtype,
+        bias=bias,
+        scheme=site.b.scheme([f"{site.prefix}.{name}"]),
     )
 
 

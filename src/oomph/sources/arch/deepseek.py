@@ -209,7 +209,16 @@ def _clip(builder: Builder) -> Tower:
     sizes = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
     tower = clip(builder, "model.vision_model", Config({**sizes, "image_size": 224, "patch_size": 14}, "CLIP-L"))
     first, layer, _ = tower.blocks  # no norm behind the layers
-    return Tower(tower.name, "vision", tower.prefix, (first, layer), 24, 1024, 4096, 16)
+    return Tower(
+        tower.name,
+        modality="vision",
+        prefix=tower.prefix,
+        blocks=(first, layer),
+        layers=24,
+        hidden=1024,
+        intermediate=4096,
+        num_heads=16,
+    )
 
 
 def _projector(builder: Builder) -> Tower:

@@ -83,7 +83,17 @@ def _conv(site: Site, hidden: int, wide: int, kernel: int, bias: bool) -> list[M
     return [
         Param(f"{at}.conv.weight", (wide, 1, kernel), dtype, "linear_attn", shard_dim=0),
         *([Param(f"{at}.conv.bias", (wide,), dtype, "linear_attn", shard_dim=0)] if bias else []),
-        Linear(name, parts, hidden, "column", "linear_attn", dtype, bias, scheme, quantised_by=_QUANTISED),
+        Linear(
+            name,
+            parts=parts,
+            in_features=hidden,
+            shard="column",
+            role="linear_attn",
+            dtype=dtype,
+            bias=bias,
+            scheme=scheme,
+            quantised_by=_QUANTISED,
+        ),
         replace(site.row(f"{at}.out_proj", hidden, wide, "linear_attn", bias=bias), quantised_by=_QUANTISED),
     ]
 

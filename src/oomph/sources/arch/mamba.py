@@ -81,13 +81,13 @@ def mamba2_modules(site: Site, mamba2: Mamba2, at: str) -> list[Module]:
         # mamba_mixer2.py:313 (0.21.0): groups that do not divide are repeated, and all parts are one layer
         return Linear(
             name,
-            (stored, *parts),
-            k,
-            "column",
-            "linear_attn",
-            dtype,
-            bias,
-            scheme,
+            parts=(stored, *parts),
+            in_features=k,
+            shard="column",
+            role="linear_attn",
+            dtype=dtype,
+            bias=bias,
+            scheme=scheme,
             quantisable=quantised,
             apart_by=mamba2.groups,
         )
@@ -142,7 +142,14 @@ def mamba1_modules(site: Site, mamba1: Mamba1, at: str) -> list[Module]:
         *([Param(f"{at}.conv1d.bias", (inner,), dtype, "linear_attn", shard_dim=0)] if mamba1.conv_bias else []),
         # mamba_mixer.py knows no quantisation
         Linear(
-            f"{at}.in_proj", parts, mamba1.hidden, "column", "linear_attn", dtype, mamba1.proj_bias, quantisable=False
+            f"{at}.in_proj",
+            parts,
+            mamba1.hidden,
+            "column",
+            "linear_attn",
+            dtype,
+            bias=mamba1.proj_bias,
+            quantisable=False,
         ),
         site.row(f"{at}.x_proj", mamba1.dt_rank + 2 * mamba1.state, inner, "linear_attn", quantised=False),
         site.column(f"{at}.dt_proj", inner, mamba1.dt_rank, "linear_attn", bias=True, quantised=False),
@@ -168,7 +175,7 @@ def granite_mamba2(text: Config, intermediate: int, *, norm: bool = True) -> Mam
         text.integer("mamba_d_conv"),
         text.integer("mamba_n_groups"),
         heads,
-        intermediate // heads if auto else text.integer("mamba_d_head"),
+        head_dim=intermediate // heads if auto else text.integer("mamba_d_head"),
         conv_bias=text.flag("mamba_conv_bias", default=True),
         proj_bias=text.flag("mamba_proj_bias"),
         norm=norm,

@@ -63,7 +63,7 @@ def _second(text: Config) -> Mamba2:
         text.integer("conv_kernel"),
         text.integer("n_groups"),
         text.integer("num_heads"),
-        text.integer("head_dim"),
+        head_dim=text.integer("head_dim"),
         conv_bias=text.flag("use_conv_bias"),
         proj_bias=text.flag("use_bias"),
         chunk=text.integer("chunk_size", default=256),

@@ -84,7 +84,16 @@ def _moon_layer(site: Site, text: Config, attention: Attention, hidden: int, inn
         Param("attn.tau.alpha", (heads,), dtype, "attention", shard_dim=0),
         Param("attn.tau.wq", (heads, wide), dtype, "attention", shard_dim=0),
         Param("attn.tau.wv", (heads, wide), dtype, "attention", shard_dim=0),
-        Linear("attn.qkv", parts, hidden, "column", "attention", dtype, True, scheme),
+        Linear(
+            "attn.qkv",
+            parts=parts,
+            in_features=hidden,
+            shard="column",
+            role="attention",
+            dtype=dtype,
+            bias=True,
+            scheme=scheme,
+        ),
         site.row("attn.proj", hidden, heads * width, "attention", bias=True),
     ]
     if site.index < moe.integer("start_layer", default=4, low=0):

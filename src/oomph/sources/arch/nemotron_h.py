@@ -95,7 +95,7 @@ def _mamba(text: Config) -> Mamba2:
         text.integer("conv_kernel"),
         text.integer("n_groups"),
         heads,
-        width,
+        head_dim=width,
         conv_bias=text.flag("use_conv_bias"),
         proj_bias=text.flag("use_bias"),
         chunk=text.integer("chunk_size"),

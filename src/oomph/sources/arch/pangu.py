@@ -155,7 +155,7 @@ def build_loop(builder: Builder) -> Skeleton:
     layers = []
     for site in builder.sites("model.layers"):
         name = f"model.gate_projections.{site.index}.gate_proj"
-        gate = Linear(name, (Part(name, heads),), width, "column", "attention", builder.dtype, True)
+        gate = Linear(name, (Part(name, heads),), width, "column", "attention", builder.dtype, bias=True)
         modules = [
             *attention_modules(builder, site, style, heads, kv, width),
             *site.gated_mlp(hidden, text.integer("intermediate_size")),

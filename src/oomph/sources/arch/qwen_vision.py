@@ -154,7 +154,16 @@ def grouped_qkv(site: Site, name: str, dim: int, heads: int, kv: int, width: int
     parts = (Part(f"{name}.{part}", count * width, count, stored=False) for part, count in sizes)
     whole = Part(name, (heads + 2 * kv) * width, created=False)
     scheme = site.b.scheme([f"{site.prefix}.{name}"], encoder=True)
-    return Linear(name, (whole, *parts), dim, "column", "multimodal", site.b.dtype, bias, scheme)
+    return Linear(
+        name,
+        parts=(whole, *parts),
+        in_features=dim,
+        shard="column",
+        role="multimodal",
+        dtype=site.b.dtype,
+        bias=bias,
+        scheme=scheme,
+    )
 
 
 def _merger_2(site: Site, vision: Config, dim: int, out: int) -> list[Module]:

@@ -62,9 +62,27 @@ def _rope(text: Config, head_dim: int, theta: float, params: object, positions: 
     )
     rows = _rows(kind, scaling, text, length)
     if bounded and "mrope_section" in rope:
-        return Rope(dim, rows, base, kind, dtype, extra, rows // 4, "mrope tables four times the longest sequence")
+        return Rope(
+            dim,
+            positions=rows,
+            theta=base,
+            kind=kind,
+            dtype=dtype,
+            params=extra,
+            short=rows // 4,
+            only="mrope tables four times the longest sequence",
+        )
     if kind == "dynamic" and rows != length:
-        return Rope(dim, rows, base, kind, dtype, extra, length, "dynamic tables stretched by their factor")
+        return Rope(
+            dim,
+            positions=rows,
+            theta=base,
+            kind=kind,
+            dtype=dtype,
+            params=extra,
+            short=length,
+            only="dynamic tables stretched by their factor",
+        )
     return Rope(dim, rows, base, kind, dtype, extra)
 
 

@@ -320,5 +320,14 @@ def _projector(builder: Builder, text: Config, vision: Config) -> Tower:
     name, width = "vit_large_projector", 4 * vision.integer("width", "hidden_size")
     part = Part(name, text.integer("hidden_size"))
     bias = builder.config.flag("projector_bias")
-    linear = Linear(name, (part,), width, "column", "multimodal", builder.dtype, bias, builder.scheme([name]))
+    linear = Linear(
+        name,
+        parts=(part,),
+        in_features=width,
+        shard="column",
+        role="multimodal",
+        dtype=builder.dtype,
+        bias=bias,
+        scheme=builder.scheme([name]),
+    )
     return Tower(name, "vision", "", ((1, builder.block([linear])),))

@@ -78,7 +78,7 @@ def _mamba(text: Config) -> Mamba2:
         text.integer("mamba_d_conv"),
         text.integer("mamba_ngroups"),
         heads,
-        inner // heads,
+        head_dim=inner // heads,
         conv_bias=text.flag("use_conv_bias"),
         proj_bias=text.flag("add_bias_linear"),
         chunk=text.integer("chunk_size", default=256),

@@ -123,7 +123,7 @@ def _read_one(source: Ranges, arrays: Collection[str]) -> GGUF:
     infos = _read_infos(cursor, tensor_count)
     data_offset = round_up(cursor.position, alignment)
     tensors, offsets = _place(cursor, infos, data_offset, alignment)
-    return GGUF(version, metadata, tensors, offsets, data_offset, source.size, (source.name,))
+    return GGUF(version, metadata, tensors, offsets, data_offset, source.size, files=(source.name,))
 
 
 def _read_start(cursor: Cursor) -> int:

@@ -58,14 +58,14 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
     names = {tensor.name for tensor in file.tensors}
     return Model(
         name,
-        file.architecture,
-        "F16",  # llama.cpp's caches are F16 unless told otherwise
-        facts.integer("embedding_length"),
-        facts.vocab(),
-        facts.integer("context_length", 0),
-        layers[: count - drafts],
-        root,
-        stored,
+        architecture=file.architecture,
+        dtype="F16",  # llama.cpp's caches are F16 unless told otherwise
+        hidden_size=facts.integer("embedding_length"),
+        vocab_size=facts.vocab(),
+        max_position=facts.integer("context_length", 0),
+        layers=layers[: count - drafts],
+        root=root,
+        stored=stored,
         drafts=layers[count - drafts :],
         quantization=Quantization("gguf"),
         model_type=file.architecture,
@@ -94,14 +94,14 @@ def _opaque(name: str, file: GGUF, facts: "_Facts", source: str) -> Model:
         )
     return Model(
         name,
-        file.architecture,
-        "F16",
-        facts.integer("embedding_length", 0),
-        facts.vocab(),
-        facts.integer("context_length", 0),
-        (),
-        Block(),
-        _stored((role_of(tensor.name), tensor) for tensor in file.tensors),
+        architecture=file.architecture,
+        dtype="F16",
+        hidden_size=facts.integer("embedding_length", 0),
+        vocab_size=facts.vocab(),
+        max_position=facts.integer("context_length", 0),
+        layers=(),
+        root=Block(),
+        stored=_stored((role_of(tensor.name), tensor) for tensor in file.tensors),
         quantization=Quantization("gguf"),
         model_type=file.architecture,
         source=source,
@@ -254,7 +254,7 @@ def _state(facts: _Facts, arch: GgufArch, heads: int) -> State:
         )
     if arch.state == "mamba1":
         return State("mamba1", kernel, inner, state, rank, dtype="F32")  # the rank of the time step
-    return State("mamba2", kernel, inner, state, rank, inner // rank, groups or 1, dtype="F32")
+    return State("mamba2", kernel, inner, state, rank, inner // rank, groups=groups or 1, dtype="F32")
 
 
 def _blocks(

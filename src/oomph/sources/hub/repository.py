@@ -186,7 +186,16 @@ def _from_hub(repository: "_Repository", documents: Iterable[str]) -> HubSnapsho
     index = None if raw is None else safetensors.parse_index(raw, f"{repo.name}/{safetensors.INDEX}")
     tensors = _merge(repo.name, headers, safetensors.weight_files(shards, index)) if headers else None
     notes = () if repo.name.lower() == repository.name.lower() else (f"{repository.name} is now called {repo.name}",)
-    return HubSnapshot(repo.name, repo.revision, files, texts, tensors, index, "", notes)
+    return HubSnapshot(
+        repo.name,
+        revision=repo.revision,
+        files=files,
+        documents=texts,
+        tensors=tensors,
+        index=index,
+        cached="",
+        notes=notes,
+    )
 
 
 def _merge(repo: str, headers: dict[str, tuple[Tensor, ...]], wanted: Iterable[str]) -> tuple[Tensor, ...]:
@@ -288,4 +297,4 @@ def _from_cache(hub: Hub, repo: str, revision: str, documents: Iterable[str]) ->
         index = safetensors.find_index(folder)
     except HeaderError:
         tensors, index = None, None
-    return HubSnapshot(repo, folder.name, files, texts, tensors, index, str(folder))
+    return HubSnapshot(repo, folder.name, files, texts, tensors, index, cached=str(folder))

@@ -67,13 +67,15 @@ def _ct_scheme(group: Mapping[str, Any], fmt: str) -> Scheme:
         raise ConfigError(f"quantization_config: weight strategy {strategy!r} is not known")
     return Scheme(
         "compressed-tensors",
-        bits_of(weights, "num_bits", 8),
-        "float" if weights.get("type") == "float" else "int",
-        strategy,  # type: ignore[arg-type]
-        group_size_of(weights, 128) if strategy in ("group", "tensor_group") else small_int(weights, "group_size", 0),
-        (block[0], block[1]),
-        bool(weights.get("symmetric", True)),
-        fmt,
+        bits=bits_of(weights, "num_bits", 8),
+        kind="float" if weights.get("type") == "float" else "int",
+        strategy=strategy,  # type: ignore[arg-type]
+        group_size=group_size_of(weights, 128)
+        if strategy in ("group", "tensor_group")
+        else small_int(weights, "group_size", 0),
+        block=(block[0], block[1]),
+        symmetric=bool(weights.get("symmetric", True)),
+        format=fmt,
         desc_act=weights.get("actorder") in ("group", True),
         activation=activation,
         input_bits=small_int(inputs, "num_bits", 16) if isinstance(inputs, Mapping) else 16,

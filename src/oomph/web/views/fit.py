@@ -94,7 +94,7 @@ def _picture(answer: Fit, front: Sequence[Answer]) -> Html | None:
         return None
     dots = [
         Dot(one.point.context, one.point.users, quality_class(one.precision),
-            4 + 6 * one.relative_speed, words(one), to_shell(one.plan.deployment), one is answer.pick)
+            4 + 6 * one.relative_speed, words(one), to_shell(one.plan.deployment), chosen=one is answer.pick)
         for one in front
     ]  # fmt: skip
     across = doublings([d.x for d in dots], "tokens of context →")

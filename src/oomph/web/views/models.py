@@ -48,7 +48,7 @@ def _picture(answer: Models) -> Html | None:
     dots = [
         Dot(max(1.0, _speed(pick)), max(0.0, pick.quality.value), "count1" if pick.quality.published else "count4", 7,
             f"{_name(pick)}: quality {pick.quality.grade} {pick.quality.value:.0f}, {_speed(pick):,.0f} tokens/s, "
-            f"{pick.context:,} tokens for {pick.capacity} users", pick.command, pick is answer.picks[0])
+            f"{pick.context:,} tokens for {pick.capacity} users", pick.command, chosen=pick is answer.picks[0])
         for pick in known
     ]  # fmt: skip
     across = doublings([dot.x for dot in dots], "tokens per second for one user →")

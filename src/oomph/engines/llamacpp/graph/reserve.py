@@ -160,7 +160,7 @@ def _graph(
         outline.embd,
         outline.experts_used,
         machine.gpus,
-        pinned,
+        pinned=pinned,
         window_widest=widest,
         rope=rope,
     )
@@ -180,11 +180,23 @@ def batch_of(settings: Settings, cells: int, window_cells: int, *, flash_copy: b
     tokens = min(settings.n_ctx, settings.n_ubatch)
     tokens = -(-tokens // settings.n_seq_max) * settings.n_seq_max
     return Batch(
-        tokens, settings.n_seq_max, min(tokens, settings.n_outputs_max), settings.n_stream, cells, window_cells,
-        settings.flash_attn, _bytes(settings.type_k), _bytes(settings.type_v), not settings.flash_attn,
-        settings.kv_offload,
-        settings.embeddings, settings.pooling, settings.snapshots, graph_facts(settings.build), flash_copy,
-    )  # fmt: skip
+        tokens,
+        sequences=settings.n_seq_max,
+        outputs=min(tokens, settings.n_outputs_max),
+        streams=settings.n_stream,
+        cells=cells,
+        window_cells=window_cells,
+        flash=settings.flash_attn,
+        key_bytes=_bytes(settings.type_k),
+        value_bytes=_bytes(settings.type_v),
+        turned_values=not settings.flash_attn,
+        kv_offload=settings.kv_offload,
+        embeddings=settings.embeddings,
+        pooling=settings.pooling,
+        snapshots=settings.snapshots,
+        facts=graph_facts(settings.build),
+        flash_copy=flash_copy,
+    )
 
 
 def _bytes(kind: str) -> float:

@@ -70,7 +70,7 @@ def cells_of(model: Model, settings: Settings, facts: Facts, pp_rank: int = 0) -
         dict(sorted(counts.items())),
         sum(_state_bytes(state, settings) for state in states),
         len(states),
-        any(mixer.kind == "mla" for _, mixer in attention),
+        latent=any(mixer.kind == "mla" for _, mixer in attention),
     )
 
 
@@ -190,7 +190,7 @@ def size_pool(budget: int, cells: Cells, settings: Settings, facts: Facts, free:
         blocks = {max(cells.windows, default=settings.max_seq_len): count}
     block = settings.tokens_per_block
     size = sum(count * block * cells.windows.get(window, cells.pool) for window, count in blocks.items())
-    return Pool(budget, estimated, blocks, size, _served(blocks, settings), limited_by, block)
+    return Pool(budget, estimated, blocks, size, _served(blocks, settings), limited_by, tokens_per_block=block)
 
 
 def _window_blocks(limit: int, cells: Cells, settings: Settings) -> dict[int, int]:

@@ -78,7 +78,7 @@ class Capture(Struct, frozen=True):
 def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
     """The first capture of the larger mode, then the second's size for every further graph of each mode."""
     if not graphs.piecewise and not graphs.full:
-        return Term("cudagraph", 0, 0, 0, "exact", {}, "no CUDA graphs")
+        return Term("cudagraph", 0, 0, 0, "exact", {}, why="no CUDA graphs")
     live = graphs.largest * capture.bytes_per_token
     pools = max(2 * live, _LARGE_POOL if live > MIB else _SMALL_POOLS)
     splits = _SPLITS * graphs.largest_full * capture.split_width * 4
@@ -92,7 +92,7 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
     spread = _OFF_WHERE_MEASURED if known else _OFF_ELSEWHERE
     low, high = round(total * (1 - spread)), round(total * (1 + spread))
     why = f"{graphs.piecewise} piecewise and {graphs.full} full graphs, the largest of {graphs.largest} tokens"
-    return Term("cudagraph", total, low, high, "measured", parts, why)
+    return Term("cudagraph", total, low, high, "measured", parts, why=why)
 
 
 def v2_captured(parts: dict[str, int]) -> int:

@@ -38,8 +38,8 @@ class Sampled(Struct, frozen=True):
 
 def sampled(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Sampled:
     if not graphs.piecewise and not graphs.full:
-        none = Term("cudagraph", 0, 0, 0, "exact", {}, "no CUDA graphs")
-        return Sampled(none, Term("captured", 0, 0, 0, "exact", {}, "no CUDA graphs"), 0)
+        none = Term("cudagraph", 0, 0, 0, "exact", {}, why="no CUDA graphs")
+        return Sampled(none, Term("captured", 0, 0, 0, "exact", {}, why="no CUDA graphs"), 0)
     beside = _is_beside(model)
     largest = graphs.largest if graphs.piecewise else graphs.largest_full
     live = round(largest * capture.bytes_per_token * (_MORE_SIZES if beside else 1))
@@ -63,7 +63,7 @@ def sampled(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> S
 def _within(name: str, parts: dict[str, int], why: str, known: bool) -> Term:
     size = sum(parts.values())
     slack = max(_LEAST_OFF, round(size * _OFF)) * (1 if known else 3)
-    return Term(name, size, max(0, size - slack), size + slack, "measured", parts, why)
+    return Term(name, size, max(0, size - slack), size + slack, "measured", parts, why=why)
 
 
 def _splits(tokens: int, capture: Capture) -> int:

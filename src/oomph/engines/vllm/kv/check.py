@@ -142,7 +142,20 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
     memory = list(available) * context.stages if len(available) == 1 else list(available)
     if not groups:
         return KvPlan(
-            min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), context=context
+            min(memory),
+            bytes_per_block=0,
+            stage_bytes_per_block=(0,) * context.stages,
+            num_blocks=1,
+            max_model_len=kv.max_model_len,
+            need_bytes=0,
+            need_before_fit_bytes=0,
+            pool_all_bytes=0,
+            block_size=0,
+            logged_tokens=0,
+            max_concurrency=0.0,
+            groups=(),
+            stage_groups=(),
+            context=context,
         )
     per_block = [_block_bytes(context, s) for s in stages]
     if kv.blocks_override is not None and row.override_is_checked:
@@ -355,4 +368,19 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
 
 def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:
     zeros = (0,) * kv.stages
-    return KvPlan(min(available), 0, zeros, 0, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), refusal=refusal)
+    return KvPlan(
+        min(available),
+        bytes_per_block=0,
+        stage_bytes_per_block=zeros,
+        num_blocks=0,
+        max_model_len=kv.max_model_len,
+        need_bytes=0,
+        need_before_fit_bytes=0,
+        pool_all_bytes=0,
+        block_size=0,
+        logged_tokens=0,
+        max_concurrency=0.0,
+        groups=(),
+        stage_groups=(),
+        refusal=refusal,
+    )

@@ -75,7 +75,7 @@ def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
         mixer for i, mixer in enumerate(traits.mixers) if isinstance(mixer, State) and _used(i, traits, setup)
     ):
         _check_groups(state, setup.tp)
-    work = Work(model, traits, setup, facts, queries, chosen, plain)
+    work = Work(model, traits, setup, facts, queries, chosen, plain=plain)
     blocks = block_sizes(work)
     specs: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}

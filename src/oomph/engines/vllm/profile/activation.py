@@ -101,7 +101,7 @@ def _activation(traits: Traits, batch: Batch) -> Activation:
     slack = round(total * _spread(traits.model, batch, phase.kind))
     high = total + (total if phase.kind == "encoder" and not batch.encoder_traced else slack)
     parts = {name: size for name, size in parts.items() if size}
-    term = Term("activation_peak", total, total - slack, high, "formula", parts, f"peak at: {phase.name}")
+    term = Term("activation_peak", total, total - slack, high, "formula", parts, why=f"peak at: {phase.name}")
     return Activation(term, phase)
 
 

@@ -25,12 +25,12 @@ def expert_setting(
         forced = MARLIN
     return ExpertSetting(
         facts.expert_kernels,
-        sm,
-        flags.moe_backend.replace("-", "_"),
-        flags.lora is not None,
-        flags.balancing is not None,
-        frozenset(excluded),
-        facts.expert_kernels.online_block if online == "fp8_per_block" else 1,
-        forced,
-        bool(online) and facts.expert_kernels.online_pairs,
+        sm=sm,
+        backend=flags.moe_backend.replace("-", "_"),
+        lora=flags.lora is not None,
+        eplb=flags.balancing is not None,
+        excluded=frozenset(excluded),
+        online_multiple=facts.expert_kernels.online_block if online == "fp8_per_block" else 1,
+        forced=forced,
+        online_pairs=bool(online) and facts.expert_kernels.online_pairs,
     )

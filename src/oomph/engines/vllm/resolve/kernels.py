@@ -84,7 +84,7 @@ def _verify_groups(case: Case, named: bool, layer: str) -> None:
 def _case(linear: Linear, tp: int, habits: frozenset[str], dtype: str, sm: int, padded: bool) -> Case:
     assert linear.scheme is not None
     n, k = sum(outs(linear, tp, habits)), in_features(linear, tp, habits)
-    return Case(n, k, linear.in_features, linear.scheme, dtype == "float16", sm, padded)
+    return Case(n, k, linear.in_features, linear.scheme, dtype == "float16", sm, padded=padded)
 
 
 def _ask(case: Case, names: tuple[str, ...]) -> None:

@@ -79,18 +79,21 @@ def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozense
     """`whole_encoders`: the architectures whose class takes --mm-encoder-tp-mode data."""
     return PlainFlags(
         _multimodal(model, flags, model.architecture in whole_encoders),
-        _lora(flags) if flags.get("enable_lora") else None,
-        _offload(flags),
-        _balancing(flags) if flags.get("enable_eplb") else None,
-        str(flags.get("load_format") or "auto"),
-        str(flags.get("moe_backend") or "auto"),
-        str(flags.get("all2all_backend") or ""),
-        str(flags.get("gdn_prefill_backend") or ""),
-        _mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get("fuse_allreduce_rms") is not False,
-        bool(flags.get("enable_sleep_mode") or flags.get("enable_cumem_allocator")),
-        bool(flags.get("enable_prompt_embeds")),
-        bool(flags.get("enable_sleep_mode")),
-        bool(flags.get("sleep_mode_offload_cudagraph")),
+        lora=_lora(flags) if flags.get("enable_lora") else None,
+        offload=_offload(flags),
+        balancing=_balancing(flags) if flags.get("enable_eplb") else None,
+        load_format=str(flags.get("load_format") or "auto"),
+        moe_backend=str(flags.get("moe_backend") or "auto"),
+        all2all_backend=str(flags.get("all2all_backend") or ""),
+        gdn_prefill_backend=str(flags.get("gdn_prefill_backend") or ""),
+        fuses_all_reduce=_mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get(
+            "fuse_allreduce_rms"
+        )
+        is not False,
+        pools_memory=bool(flags.get("enable_sleep_mode") or flags.get("enable_cumem_allocator")),
+        prompt_embeds=bool(flags.get("enable_prompt_embeds")),
+        sleeps=bool(flags.get("enable_sleep_mode")),
+        offloads_graphs=bool(flags.get("sleep_mode_offload_cudagraph")),
     )
 
 

@@ -52,7 +52,7 @@ class Working(Struct, frozen=True):
 def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
     """What capture takes in the end."""
     if not graphs.largest:
-        return Term("captured", 0, 0, 0, "exact", {}, "no CUDA graphs")
+        return Term("captured", 0, 0, 0, "exact", {}, why="no CUDA graphs")
     if estimate.basis == "given" or "first capture" not in estimate.parts:
         n = estimate.bytes
     elif batch.runner == "v2":
@@ -61,7 +61,7 @@ def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
         n = round(_CAPTURE_V1 * estimate.bytes)
     off = (estimate.high - estimate.bytes) / max(1, estimate.bytes)
     slack = round(max(_CAPTURE_OFF, off) * n)
-    return Term("captured", n, n - slack, n + slack, "measured", {}, "CUDA graphs as captured")
+    return Term("captured", n, n - slack, n + slack, "measured", {}, why="CUDA graphs as captured")
 
 
 def after_start(
@@ -199,13 +199,20 @@ def _working(name: str, passes: list[Load], batch: Batch, cached_outputs: int = 
     parts = {p.name: p.bytes for p in passes if p.bytes}
     why = f"largest pass: {top.name}" if largest else ""
     need = round((1 + _ROUNDING) * largest) + cached_outputs
-    needed = Term(name, need, min(need, round(0.95 * largest)), need + round(0.15 * largest) + 64 * MIB, "measured",
-                  parts, why)  # fmt: skip
+    needed = Term(
+        name,
+        need,
+        min(need, round(0.95 * largest)),
+        need + round(0.15 * largest) + 64 * MIB,
+        "measured",
+        parts,
+        why=why,
+    )
     share = _OTHERS_V2 if batch.runner == "v2" else _OTHERS_V1
     keep = max((round(p.reserved * p.bytes + share * (largest + others - p.bytes)) for p in passes), default=0)
     keep = max(need, keep + cached_outputs)
     high = round(1.3 * (largest + others)) + cached_outputs + GIB // 4
-    reserved = Term(name, keep, min(keep, round(0.85 * largest)), max(keep, high), "measured", parts, why)
+    reserved = Term(name, keep, min(keep, round(0.85 * largest)), max(keep, high), "measured", parts, why=why)
     return Working(needed, reserved)
 
 

@@ -25,6 +25,6 @@ def asleep(terms: Terms, kv: KvPlan, *, has_experts: bool, graphs_stay: bool) ->
     parts |= {"graphs of the profiler": terms.graphs_kept, "workspaces": _STREAM * (2 if has_experts else 1)}
     size, slacks = sum(parts.values()), spread(*stays)
     low, high = size - best_case(slacks) - _OFF, size + worst_case(slacks) + _OFF
-    left = Term("asleep", size, low, high, "measured", parts, "what is in none of sleep mode's pools")
+    left = Term("asleep", size, low, high, "measured", parts, why="what is in none of sleep mode's pools")
     cache = kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
     return Asleep(left, terms.weights.bytes + terms.runner.bytes + cache)

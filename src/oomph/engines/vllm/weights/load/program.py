@@ -117,7 +117,17 @@ class Recorder:
     def split(self, job: int, tensor: str, module: str, size: int = 0, count: int = 1) -> None:
         """A step with split blocks."""
         does: Does = "give" if not size else "take" if count == 1 else "take many"
-        part = Part(self._rises, self._change, job, tensor, module, size, count, round_up(size, ROUND), does)
+        part = Part(
+            self._rises,
+            change=self._change,
+            job=job,
+            tensor=tensor,
+            module=module,
+            size=size,
+            count=count,
+            rounded=round_up(size, ROUND),
+            does=does,
+        )
         part.key = (job, tensor)
         self._parts.append(part)
         self._rises, self._change, self._top = [], 0, 0

@@ -54,7 +54,17 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
         return ()
     width = nbytes(of.created_dtype or build.dtype, 1)
     k = in_features(of, ranks, build.habits)
-    case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), width, setting.sm, setting.sms, of.bias)
+    case = Case(
+        of.scheme,
+        n=sum(n),
+        k=k,
+        k_full=of.in_features,
+        parts=tuple(n),
+        dtype_bytes=width,
+        sm=setting.sm,
+        sms=setting.sms,
+        bias=of.bias,
+    )
     return setting.repacking.linear_steps(case)
 
 
@@ -105,15 +115,15 @@ def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> E
     hidden, inter = padded_sizes(of, of.scheme, share, layout, build.experts)
     return ExpertsCase(
         of.scheme,
-        local_experts(of.count, layout),
-        hidden,
-        inter,
-        2 if of.gated or build.experts.online_pairs else 1,
-        nbytes(build.dtype, 1),
-        setting.sm if setting else 0,
-        setting.sms if setting else 0,
-        of.bias,
-        expert_kernel(of, of.scheme, layout, build.experts),
+        experts=local_experts(of.count, layout),
+        hidden=hidden,
+        inter=inter,
+        shards=2 if of.gated or build.experts.online_pairs else 1,
+        dtype_bytes=nbytes(build.dtype, 1),
+        sm=setting.sm if setting else 0,
+        sms=setting.sms if setting else 0,
+        bias=of.bias,
+        kernel=expert_kernel(of, of.scheme, layout, build.experts),
     )
 
 
