@@ -21,7 +21,7 @@ KILLED = "Killed (exit code 137): the host ran out of memory"
 
 def with_host(plan: Plan, model: Model | None) -> Plan:
     """The plan with its host memory, and the verdict that follows from it."""
-    if not plan.ranks:
+    if not plan.ranks and not plan.resolved.get("host"):  # llama.cpp runs on the CPU alone too
         return plan
     host = engine_of(plan.deployment).host_plan(plan, model)
     shared = [margin for rank in plan.ranks if (margin := shared_margin(plan, rank)) is not None]

@@ -13,6 +13,7 @@ from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.facts.llamacpp.backends import RPC
+from oomph.facts.llamacpp.builds import NEWEST, parse_build, unknown_release
 from oomph.ir.plan import Plan
 from oomph.report.plan_json import plan_json
 from oomph.report.screens.plan import Style, render
@@ -229,3 +230,49 @@ def test_experts_on_the_cpu_leave_two_gpus_unequal() -> None:
     text = render(p, Style(StringIO()), width=110)
     assert "-ts 2,1" in text and "--n-cpu-moe 27" in text and "no single flag" not in text
     assert made("llama-server -hf ggml-org/gpt-oss-120b-GGUF -c 131072 --n-cpu-moe 20 -ts 2,1", "2x RTX 3090").fits
+
+
+def test_a_cpu_alone_lays_weights_out_anew(tmp_path: Path) -> None:
+    """b11549 printed CPU_REPACK for exactly the tensors in Q4_0, Q4_K, IQ4_NL and MXFP4; with a GPU there is none."""
+    path = toys.make(tmp_path / "x.gguf", "dense", layers=6, weights="Q4_0")
+    alone, beside = made(f"llama-server -m {path} -dev none", "RTX 4090"), made(f"llama-server -m {path}", "RTX 4090")
+    blocks = sum(n for role, n in alone.resolved["host"]["parts"].items() if role in ("attention", "mlp", "lm_head"))
+    assert alone.resolved["host"]["repacked"] == blocks > 0 and not beside.resolved["host"]["repacked"]
+    assert not made(f"llama-server -m {path} -dev none --no-repack", "RTX 4090").resolved["host"]["repacked"]
+    assert alone.host is not None and "repacked weights" in [part.name for part in alone.host.parts]
+    assert "Host " in render(alone, Style(StringIO()), width=110)
+
+
+@pytest.mark.parametrize(
+    ("release", "build"), [("v0.5.0", 11181), ("0.6.0", 11434), ("0.6", 11434), ("b11739", 11739), ("11700", 11700)]
+)
+def test_releases_and_builds_are_both_read(release: str, build: int) -> None:
+    assert parse_build(release) == build and not unknown_release(release)
+
+
+def test_a_release_that_nobody_knows_is_said() -> None:
+    assert (
+        parse_build("v0.9.1") == NEWEST
+        and "newer" in unknown_release("v0.9.1")
+        and "newer" in unknown_release("b99999")
+    )
+    with pytest.raises(CommandError, match=r"0\.0\.3.*known"):
+        parse_build("0.0.3")
+
+
+@pytest.mark.parametrize(
+    ("build", "slots", "context"),
+    [("b10549", "-np 4", 40960), ("b10588", "-np 4", 163840), ("b10588", "", 40960), ("v0.5.0", "", 163840),
+     ("b11434", "", 40960), ("b11434", "-np 4", 163840)],
+)  # fmt: skip
+def test_a_context_that_is_not_given_counts_slots_as_the_build_does(build: str, slots: str, context: int) -> None:
+    p = plan(f"llama-server -m Qwen3-0.6B-Q8_0.gguf {slots}", gpu="RTX PRO 6000", engine=f"llama.cpp=={build}")
+    assert p.resolved["n_ctx"] == context
+
+
+def test_an_embedding_server_takes_an_output_of_every_token() -> None:
+    few = made("llama-server -m Qwen3-0.6B-Q8_0.gguf -c 8192 -np 1 -b 2048 -ub 2048", "RTX 4090")
+    all_of_them = made("llama-server -m Qwen3-0.6B-Q8_0.gguf -c 8192 -np 1 -b 2048 -ub 2048 --embeddings", "RTX 4090")
+    more = all_of_them.ranks[0].terms["compute"].bytes - few.ranks[0].terms["compute"].bytes
+    assert more > 0.9 * 2048 * 151936 * 4
+    assert made("llama-server -m Qwen3-0.6B-Q8_0.gguf --embeddings", "RTX 4090").resolved["n_batch"] == 512

@@ -15,9 +15,10 @@ def host_plan(plan: Plan, model: Model | None = None) -> HostPlan:
     low, usual, high = _PROCESS
     parts = [
         HostPart("process", usual, low, high, "for the program and the libraries of its GPUs"),
-        *_weights(plan, int(host["weights"])),
+        *_weights(plan, int(host["weights"]) - int(host.get("repacked", 0))),  # the file's own are read once
     ]
     for name, size, why in (
+        ("repacked weights", host.get("repacked", 0), "for weights laid out anew for this CPU (--no-repack: none)"),
         ("KV cache", host["kv_cache"] + host["state"], "for the cache of the layers on the CPU"),
         ("compute buffers", host["compute"] + host["output"], "for the work of the CPU and the output"),
     ):

@@ -14,7 +14,7 @@ from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, tensors_of, units_of
 from oomph.errors import CommandError
 from oomph.facts.dtypes import BLOCKS
-from oomph.facts.llamacpp.backends import CUDA, Backend
+from oomph.facts.llamacpp.backends import CUDA, REPACKED, REPACKED_ROWS, Backend
 from oomph.ir import Model, Role
 from oomph.units import round_up
 
@@ -51,6 +51,7 @@ class Measured(Struct, frozen=True):
     placement: "Placement"
     caches: tuple[LayerCache, ...]
     flash: bool  # flash attention, where -fa auto is resolved
+    repacked: int = 0  # weights that a CPU alone lays out anew, in memory of its own
 
 
 @lru_cache(maxsize=32)
@@ -85,7 +86,21 @@ def measure(
     uses = [_use(device, placed, caches, settings, compute.buffers[device]) for device in range(gpus)]
     host = _use(HOST, placed, caches, settings, compute.buffers[gpus])
     output = output_bytes(subject.model.vocab_size, subject.model.hidden_size, settings)
-    return Measured(tuple(uses), host, output, placed, tuple(caches), compute.flash)
+    return Measured(tuple(uses), host, output, placed, tuple(caches), compute.flash, _repacked(subject, settings, gpus))
+
+
+def _repacked(subject: Subject, settings: Settings, gpus: int) -> int:
+    if gpus or not settings.repack:
+        return 0
+    return sum(
+        tensor.nbytes
+        for tensor in subject.tensors
+        if tensor.dtype in REPACKED
+        and tensor.unit != INPUT
+        and not tensor.copy
+        and (settings.load_mtp or not tensor.mtp)
+        if len(tensor.shape) > 1 and tensor.shape[1] % REPACKED_ROWS == 0
+    )
 
 
 def _use(device: int, placed: "Placement", caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:

@@ -282,7 +282,7 @@ def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequ
             "weights": host.weights + sum(e.host_weights for e in extras), "kv_cache": host.kv, "state": host.state,
             "compute": host.compute.nbytes + sum(e.host_compute for e in extras),
             "output": measured.output + sum(e.output for e in extras), "prompt_cache_limit": CACHE_RAM,
-            "parts": host.parts,
+            "parts": host.parts, "repacked": measured.repacked,
         },
         "fit": {"on": settings.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
         "beside": [e.name for e in extras if e.weights or e.kv or e.compute],

@@ -26,7 +26,9 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 1
             *unsure_lines(plan, style),
             *_advice(plan, style, width),
         ]
-    if everything:
+    elif plan.host is not None:
+        lines += [*_what(plan, style), *host_lines(plan, style, everything=everything)]
+    if everything and plan.ranks:
         lines += ledger(plan, style, width)
     lines += notes(plan, style, everything=everything)
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
@@ -56,7 +58,7 @@ def _what(plan: Plan, style: Style) -> list[str]:
     resolved, kv = plan.resolved, plan.kv
     host: dict[str, Any] = resolved["host"]
     weights = sum(x.terms["weights"].bytes for x in plan.ranks)
-    split = ", ".join(str(n) for n in resolved["layers_per_gpu"])
+    split = ", ".join(str(n) for n in resolved["layers_per_gpu"]) or "0"
     lines = [f"  {style.bold('Weights')}  {gib(weights)} on the GPUs ({split} of {resolved['layers']} layers), "
              f"{gib(host['weights'])} in host memory"]  # fmt: skip
     if kv is not None:
@@ -66,7 +68,8 @@ def _what(plan: Plan, style: Style) -> list[str]:
         types = f"{resolved['type_k']}/{resolved['type_v']}"
         lines.append(f"  {style.bold('KV')}       {human(kv.available_bytes)}: {groups}{times} ({types})")
     fa = "flash attention" if resolved["flash_attn"] else "no flash attention"
-    most, there = max(x.terms["compute"].bytes for x in plan.ranks), host["compute"] + host["output"]
+    most = max((x.terms["compute"].bytes for x in plan.ranks), default=0)
+    there = host["compute"] + host["output"]
     lines.append(
         f"  {style.bold('Compute')}  {human(most)} for {resolved['n_ubatch']} tokens, {fa}; host {human(there)}"
     )

@@ -41,6 +41,7 @@ class Settings(Struct, frozen=True):
     mmap: bool = True
     load_mtp: bool = False  # --spec-type draft-mtp: the model's own layers of multi-token prediction
     flash_auto: bool = True  # -fa auto: it is off where a layer's attention would run on another device
+    repack: bool = True  # a CPU alone lays weights out anew
     op_offload: bool = True  # weights of the CPU are read by the GPU for large batches
     embeddings: bool = False
     pooling: Pooling = ""
@@ -104,6 +105,7 @@ def resolve(
         load_mtp="mtp" in str(flags.get("spec_type", "")),
         flash_auto=flags.get("flash_attn", "auto") == "auto",
         op_offload=flags.get("op_offload", True),
+        repack=flags.get("repack", True),
     )
     for name, kind in (("--cache-type-k", settings.type_k), ("--cache-type-v", settings.type_v)):
         if kind not in CACHE_TYPES:

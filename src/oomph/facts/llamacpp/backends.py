@@ -34,3 +34,10 @@ def backend_of(vendor: str, device: str = "") -> Backend:
     if device.lower().startswith("vulkan"):
         return VULKAN
     return BY_VENDOR.get(vendor, CUDA)
+
+
+# ggml-cpu/repack.cpp, ggml_repack_get_optimal_repack_type: types that a CPU with AVX2 reads in blocks of eight rows.
+# They are laid out anew in memory of the process's own (CPU_REPACK); with a GPU its host buffers come first, and none
+# are. 11 of 11 sizes that b11549 printed are exactly these tensors.
+REPACKED: Final = frozenset(("Q4_0", "Q4_K", "IQ4_NL", "MXFP4"))
+REPACKED_ROWS: Final = 8
