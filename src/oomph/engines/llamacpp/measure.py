@@ -86,7 +86,10 @@ def measure(
     uses = [_use(device, placed, caches, settings, compute.buffers[device]) for device in range(gpus)]
     host = _use(HOST, placed, caches, settings, compute.buffers[gpus])
     output = output_bytes(subject.model.vocab_size, subject.model.hidden_size, settings)
-    return Measured(tuple(uses), host, output, placed, tuple(caches), compute.flash, _repacked(subject, settings, gpus))
+    return Measured(
+        devices=tuple(uses), host=host, output=output, placement=placed, caches=tuple(caches), flash=compute.flash,
+        repacked=_repacked(subject, settings, gpus),
+    )  # fmt: skip
 
 
 def _repacked(subject: Subject, settings: Settings, gpus: int) -> int:
