@@ -13,7 +13,7 @@ from source_trees import SRC, tree, walk
 # Files of an engine that fill in for one of the packages below, with its types.
 PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.failed", "engines.*.offer", "engines.*.rules",
          "engines.*.timing", "engines.*.simulation", "engines.*.scheduler", "engines.*.inferred",
-         "engines.*.log")  # fmt: skip
+         "engines.*.log", "engines.*.case_levers")  # fmt: skip
 # A module may import from its own line and the lines above it. The longest name that fits counts; * is one folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("units", "errors", "text"),

@@ -19,14 +19,12 @@ import accuracy_logs
 
 from oomph.answers.plan import plan
 from oomph.doctor.explain import explain
-from oomph.doctor.remedies import TABLE_ROWS
 from oomph.errors import OomphError
 from oomph.ir.advice import KINDS
 from oomph.sources.gpu import parse_gpus
 
 TRUTH = Path(__file__).parents[1] / "tests" / "truth"
 FIRST = 3
-_KINDS = {"env": "environment", "model": "checkpoint", "version": "release", "none": "host"}  # of explain's remedies
 
 
 class Offer(NamedTuple):
@@ -69,11 +67,7 @@ def _explained(row: dict[str, Any], log: str) -> list[Offer] | None:
     answer = explain(log, gpus=parse_gpus(row["gpu"]), command=row["command"].split(), engine=row.get("engine"))
     if not answer.failed and not answer.remedies:
         return None
-    return [
-        Offer(name, _KINDS.get(r.kind, r.kind), r.change, r.verified)
-        for r in answer.remedies
-        for name in TABLE_ROWS.get(r.lever, (r.lever,))[:1]
-    ]
+    return [Offer(r.change.lever, r.change.kind, r.change.label, r.verified) for r in answer.remedies]
 
 
 def _planned(row: dict[str, Any]) -> list[Offer] | None:

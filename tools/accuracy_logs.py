@@ -151,8 +151,8 @@ def judge(
         result = explain_case(case)
         for field, right in figures(row, case):
             scores["figures"].add(f"{row['id']}.{field}", right)
-        levers = {r.lever for r in result.rejected}
-        scores["no rejected remedy"].add(row["id"], not any(r.lever in levers for r in result.remedies))
+        levers = {r.change.lever for r in result.rejected}
+        scores["no rejected remedy"].add(row["id"], not any(r.change.lever in levers for r in result.remedies))
         if row["failure"] == "none":
             scores["no false alarm"].add(row["id"], not result.failed, f"{result.stage} {result.cause.id}")
             continue

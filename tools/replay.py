@@ -220,6 +220,7 @@ def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
 
     from oomph.doctor.beside import read_command
     from oomph.doctor.explain import read_raw
+    from oomph.doctor.levers import changes, useless
     from oomph.doctor.rank import candidates
     from oomph.doctor.runs import explain_raw_runs
     from oomph.errors import OomphError
@@ -239,7 +240,15 @@ def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             yield {"refused_input": True, "error": refused.message.replace(folder, "")}
             continue
         yield {
-            "rules": [{"id": rule.id, **json.loads(encode(candidate))} for rule, candidate in speaking],
+            "rules": [
+                {
+                    "id": rule.id,
+                    **json.loads(encode(finding)),
+                    "levers": json.loads(encode(changes(case, finding.levers))),
+                    "useless": json.loads(encode(useless(case, rule, finding))),
+                }
+                for rule, finding in speaking
+            ],
             "runs": [{"lines": [run.first_line, run.last_line], **run.explanation.to_dict()} for run in runs[:-1]],
             "death": {**json.loads(encode(case.death)), "completed": sorted(case.death.completed)},
         }

@@ -62,9 +62,11 @@ def plain(value: Any) -> Any:
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    whole = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
     return {
-        field.name: field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        for field in msgspec.structs.fields(kind)
+        name: default.factory() if hasattr(default, "factory") else default
+        for name, default in zip(names, whole, strict=True)
     }
 
 
@@ -244,7 +246,9 @@ def _files_at(revision: str, kind: str) -> dict[str, bytes]:
 
     files = {}
     for path in git("ls-tree", "--name-only", revision, f"tests/replay/{kind}/").decode().split():
-        name, _, suffix = path.rpartition("/")[2].partition(".jsonl")
+        name, is_answers, suffix = path.rpartition("/")[2].partition(".jsonl")
+        if not is_answers:
+            continue
         text = git("show", f"{revision}:{path}")
         files[name] = gzip.decompress(text) if suffix else text
     return files

@@ -29,6 +29,8 @@ INFO 05-30 01:45:33 [gpu_model_runner.py:4820] Model loading took 15.27 GiB memo
 """
 DEATH = "ERROR 05-30 01:45:34 [core.py:1140] ValueError: No available memory for the cache blocks.\n"
 
+VLLM: Any = {"rebuilt": SimpleNamespace(engine="vllm"), "unified": False}  # of a case
+
 
 @pytest.mark.parametrize("status", [-15, 143, -2, 130])
 def test_who_stops_a_server_is_no_failure(status: int) -> None:
@@ -168,7 +170,7 @@ def test_what_other_processes_hold_where_the_message_lacks_it(others: int, missi
 def test_memory_that_nobody_uses_needs_all_three_figures(free: int, total: int, util: float) -> None:
     figures = {"free": free, "total": total}
     account = SimpleNamespace(util=util)
-    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=util or 0.5)
+    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=util or 0.5, **VLLM)
     assert bool(_unused(case)) is bool(free and total and util)
 
 
@@ -177,5 +179,5 @@ def test_a_gibibyte_outside_of_the_budget_is_worth_a_line(free: float, is_worth_
     """100 GiB at 60 %: 61.5 GiB free are 61 % after half a GiB, which is one GiB more."""
     figures = {"free": round(free), "total": 100 * GIB}
     account = SimpleNamespace(util=0.6)
-    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=0.6)
+    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=0.6, **VLLM)
     assert bool(_unused(case)) is is_worth_a_line

@@ -20,7 +20,7 @@ from oomph.doctor.reading.last_signs import cut_statement
 from oomph.doctor.reading.stages import Death, _child
 from oomph.doctor.reading.told import find_told
 from oomph.doctor.rebuild import _as_many
-from oomph.doctor.rule import Candidate, Tier
+from oomph.doctor.rule import Finding, Tier
 from oomph.doctor.rules import rules
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.ir.observation import Observation
@@ -182,7 +182,7 @@ def test_an_unknown_architecture_is_met_where_the_engine_looks_it_up(
 
 @pytest.mark.parametrize("count", [1, 4, 5, 6, 9])
 def test_four_further_causes_at_the_most(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranked = [(rules()[0], Candidate(Tier.LIKELY, "words", (), (), ())) for _ in range(count)]
+    ranked = [(rules()[0], Finding(Tier.LIKELY, "words", (), (), ())) for _ in range(count)]
     monkeypatch.setattr(diagnose, "candidates", lambda case, engine: ranked)
     failure = Observation(1, "torch_oom", {}, text="torch.OutOfMemoryError: CUDA out of memory.")
     told = diagnose.explain_case(build([Line(1, failure.text)], (failure,)))

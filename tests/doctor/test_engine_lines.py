@@ -32,20 +32,20 @@ def test_a_line_has_its_stage_and_its_cause(number: int) -> None:
     [
         (
             "llama_context: n_ctx = 4096\nCUDA error: out of memory\n  in ggml/src/ggml-cuda/ggml-cuda.cu:420",
-            "context",
+            "ctx_size",
             4096,
         ),
         (
             "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --mem-fraction-static 0.7\n"
             "[2025-06-11 08:01:02 TP0] CUDA error: CUBLAS_STATUS_ALLOC_FAILED",
-            "fraction_down",
+            "mem_fraction_static_down",
             0.7,
         ),
     ],
 )
 def test_a_remedy_lowers_what_is_in_force(text: str, lever: str, most: float) -> None:
     remedies = explain_case(read_case(text + "\n")).remedies
-    changes = [remedy.change for remedy in remedies if remedy.lever == lever]
+    changes = [remedy.change.label for remedy in remedies if remedy.change.lever == lever]
     assert changes
     numbers = [float(number) for change in changes for number in re.findall(r"\d+(?:\.\d+)?", change)]
     assert max(numbers) < most

@@ -18,7 +18,7 @@ explain = partial(full_explain, plan=False)  # the rules alone; planning is test
 
 
 def levers(items: object) -> set[str]:
-    return {item.lever for item in items}  # type: ignore[attr-defined]
+    return {item.change.lever for item in items}  # type: ignore[attr-defined]
 
 
 def test_weights_of_a_partly_quantised_checkpoint() -> None:
@@ -29,9 +29,11 @@ def test_weights_of_a_partly_quantised_checkpoint() -> None:
     terms = {entry.term: entry.bytes / GIB for entry in e.ledger}
     assert terms["weights"] == pytest.approx(14.01) and terms["others"] == pytest.approx(0.267, abs=0.001)
     assert terms["context"] == pytest.approx(0.438, abs=0.001)
-    assert {"checkpoint", "offload", "tp_up"} <= levers(e.remedies)
-    assert {"util_down", "max_model_len", "full_precision_first", "quantize_flag"} <= levers(e.rejected)
-    offload = next(r for r in e.remedies if r.lever == "offload")
+    assert {"checkpoint", "cpu_offload_gb", "more_gpus"} <= levers(e.remedies)
+    assert {"gpu_memory_utilization_down", "max_model_len", "full_precision_first", "quantize_flag"} <= levers(
+        e.rejected
+    )
+    offload = next(r for r in e.remedies if r.change.lever == "cpu_offload_gb")
     assert offload.command.startswith("vllm serve nvidia/Gemma-4-31B-IT-NVFP4 ")
     assert "--cpu-offload-gb 3" in offload.command
 
@@ -42,8 +44,12 @@ def test_the_throw_away_kv_cache() -> None:
     assert e.engine.version == "0.19.1"  # gpu_model_runner.py:4820
     for figure in ("512 blocks", "3.125 MiB", "1.5625 GiB per tensor", "17 are needed", "26.56 GiB"):
         assert figure in e.cause.text
-    assert {"max_num_seqs", "capture", "kv_bytes", "eager"} <= levers(e.remedies)
-    assert {"util_up", "util_down", "max_model_len", "no_spec", "prefix_caching", "expandable"} <= levers(e.rejected)
+    assert {"max_num_seqs", "max_cudagraph_capture_size", "kv_cache_memory_bytes_set", "enforce_eager"} <= levers(
+        e.remedies
+    )
+    share = {"gpu_memory_utilization_up", "gpu_memory_utilization_down"}
+    others = {"max_model_len", "speculative_config", "enable_prefix_caching", "expandable_segments"}
+    assert share | others <= levers(e.rejected)
     terms = {entry.term: entry.bytes for entry in e.ledger}
     assert terms["profiling_kv"] == 4 * 1675037245 and terms["context"] / GIB == pytest.approx(4.29, abs=0.01)
     assert abs(e.unaccounted_bytes or 0) < 20 * MIB
@@ -54,7 +60,7 @@ def test_tokens_that_are_no_capacity() -> None:
     e = explain(TOKENS)
     assert (e.failed, e.cause.id) == (None, "K05")  # the log ends before the server is up
     assert "245,104" in e.cause.text and "0.24.0" in e.cause.text and "8.9" in e.cause.text
-    assert "util_up" in levers(e.rejected)
+    assert "gpu_memory_utilization_up" in levers(e.rejected)
     assert e.model == "/models/cyankiwi/gemma-4-31B-it-AWQ-4bit"
 
 

@@ -22,9 +22,12 @@ from stored_answers import Row, check_table, groups, stored
 from oomph.doctor.beside import read_command
 from oomph.doctor.diagnose import explain_case
 from oomph.doctor.explain import case_of, observe_raw
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.levers import changes
 from oomph.doctor.rank import candidates
 from oomph.doctor.serving import summary
 from oomph.errors import OomphError
+from oomph.ir import Change
 from oomph.logs.reader import RawLog, read_paths
 from oomph.sources.gpu import parse_gpus
 
@@ -53,8 +56,8 @@ def answer(move: Move) -> Any:
     except OomphError as refused:
         return type(refused).__name__
     rows = [
-        (rule.id, candidate.tier.name, figures(candidate.text), candidate.lines, *advice(candidate))
-        for rule, candidate in candidates(case, case.rebuilt.engine or "vllm")
+        (rule.id, finding.tier.name, figures(finding.text), finding.lines, shown(changes(case, finding.levers)))
+        for rule, finding in candidates(case, case.rebuilt.engine or "vllm")
     ]
     explained = explain_case(case)
     inferred = (explained.inferred_stage, figures(explained.inferred_reason), figures(explained.settle))
@@ -68,9 +71,12 @@ def figures(text: str) -> str:
     return " ".join(FIGURES.findall(text))
 
 
-def advice(told: Any) -> tuple[Any, ...]:
-    remedies = [(one.lever, one.change, one.kind, one.flags, one.rank) for one in told.remedies]
-    return remedies, [one.lever for one in told.rejected]
+def advice(told: Explanation) -> tuple[Any, ...]:
+    return shown([one.change for one in told.remedies]), [one.change.lever for one in told.rejected]
+
+
+def shown(some: list[Change]) -> list[Any]:
+    return [(one.lever, one.label, one.kind, one.flags, one.rank) for one in some]
 
 
 def rows(log: str) -> Iterator[Row]:

@@ -41,7 +41,7 @@ def foreign_words(result: Explanation) -> list[str]:
     named = not any("no line names the engine" in note for note in result.notes)
     own = engine_named(result.engine.name)
     others = [engine for engine in all_engines() if engine.name != own.name]
-    texts = [one.change for one in result.remedies] + [one.advice for one in result.rejected]
+    texts = [one.change.label for one in (*result.remedies, *result.rejected)]
     wrong: list[str] = []
     for text in (text for text in texts if not _AROUND.search(text)):
         flags = _FLAG.findall(text)
@@ -115,7 +115,7 @@ def test_llama_cpp_s_lines_inside_of_ollama_are_ollama_s(wrapper: str) -> None:
     result = explain(INSIDE[wrapper] + "\n", plan=False)
     assert (result.failed, result.stage, result.engine.name) == (True, "weights_load", "ollama")
     assert not foreign_words(result)
-    assert any("num_gpu" in remedy.change for remedy in result.remedies)
+    assert any("num_gpu" in remedy.change.label for remedy in result.remedies)
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_llama_cpp_s_lines_inside_of_ollama_are_ollama_s(wrapper: str) -> None:
 )
 def test_lm_studio_has_sliders(line: str) -> None:
     result = explain(f"{line}\n{_MALLOC}\n{_FAILED}\n", plan=False)
-    changes = " ".join(remedy.change for remedy in result.remedies)
+    changes = " ".join(remedy.change.label for remedy in result.remedies)
     assert "slider" in changes and not _FLAG.search(changes)

@@ -45,7 +45,7 @@ def test_a_remedy_is_not_what_is_set_already() -> None:
         'File "/vllm/v1/worker/gpu_model_runner.py", line 9, in execute_model\n'
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.10 GiB.\n"
     )
-    changes = [r.change for r in explain(log, gpus="RTX 4090").remedies]
+    changes = [r.change.label for r in explain(log, gpus="RTX 4090").remedies]
     assert changes and "--max-num-batched-tokens 1024" not in changes and "--max-num-batched-tokens 2048" not in changes
 
 

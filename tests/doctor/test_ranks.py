@@ -14,7 +14,7 @@ from stored_answers import Row, check_table
 
 from oomph.doctor.explain import read_case
 from oomph.doctor.rank import candidates, ordered
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.rule import Finding, Rule, Tier
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -52,11 +52,11 @@ def _rule(name: str, *over: str) -> Rule:
 
 
 def test_the_better_tier_is_first_and_inside_a_tier_the_rule_that_says_more() -> None:
-    said, likely = Candidate(Tier.SAID, "a."), Candidate(Tier.LIKELY, "b.")
+    said, likely = Finding(Tier.SAID, "a."), Finding(Tier.LIKELY, "b.")
     ranked = ordered([(_rule("A"), likely), (_rule("B", "A"), likely), (_rule("C"), said)])
     assert [rule.id for rule, _ in ranked] == ["C", "B", "A"]
 
 
 def test_a_circle_of_precedence_ends() -> None:
-    likely = Candidate(Tier.LIKELY, "b.")
+    likely = Finding(Tier.LIKELY, "b.")
     assert len(ordered([(_rule("A", "B"), likely), (_rule("B", "A"), likely)])) == 2

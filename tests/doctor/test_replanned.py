@@ -75,7 +75,7 @@ def verified_are_planned(text: str, beside: tuple[str, str] | None, engine: str 
         return plan
 
     explanation = planned(case, planner=record, loader=load)
-    verified = [remedy for remedy in explanation.remedies if remedy.verified and remedy.lever != "again"]
+    verified = [remedy for remedy in explanation.remedies if remedy.verified and remedy.change.lever != "again"]
     for remedy in verified:
         assert remedy.command, remedy.change
         release = f"{explanation.engine.name}=={fitting[0].engine.version}" if engine_named(engine).releases() else None

@@ -52,8 +52,8 @@ def test_page(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_no_remedy_is_rejected_advice(rule: Rule) -> None:
     result = explain([FIXTURES / f"{rule.id}.log"])
-    rejected = {r.lever for r in result.rejected}
-    assert not [r.change for r in result.remedies if r.lever in rejected]
+    rejected = {r.change.lever for r in result.rejected}
+    assert not [r.change.label for r in result.remedies if r.change.lever in rejected]
     assert all(not r.verified for r in result.remedies)  # nothing was planned here
 
 

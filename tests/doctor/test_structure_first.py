@@ -122,7 +122,7 @@ def test_structure_before_wording(name: str) -> None:
 
 def test_what_no_line_says_is_asked_for_first() -> None:
     text = FRAME.format(path="vllm/model_executor/model_loader/loader.py", function="load_model", code="model = f(")
-    assert "whole log" in explain(text).remedies[0].change
+    assert "whole log" in explain(text).remedies[0].change.label
 
 
 def test_an_exception_of_something_else_is_no_log() -> None:

@@ -15,6 +15,7 @@ import pytest
 from stored_answers import Row, check_table
 from toy_cases import FIGURES, case, explained
 
+from oomph.doctor.levers import changes, useless
 from oomph.doctor.rule import Rule
 from oomph.doctor.rules import rules
 
@@ -23,15 +24,16 @@ EXPLAINED = 8  # whole explanations for each rule
 
 
 def answer(rule: Rule, seed: int) -> Any:
+    drawn = case(rule, seed)
     try:
-        candidate = rule.speak(case(rule, seed))
+        finding = rule.speak(drawn)
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError) as error:
         return type(error).__name__  # no log gives such values together
-    if candidate is None:
+    if finding is None:
         return None
-    remedies = [(one.lever, one.change, one.flags, one.rank, one.gains_bytes) for one in candidate.remedies]
-    rejected = [one.lever for one in candidate.rejected]
-    return candidate.tier.name, FIGURES.findall(candidate.text), candidate.lines, remedies, rejected
+    rows = [(one.lever, one.label, one.flags, one.rank) for one in changes(drawn, finding.levers)]
+    not_these = [one.change.lever for one in useless(drawn, rule, finding)]
+    return finding.tier.name, FIGURES.findall(finding.text), finding.lines, rows, not_these
 
 
 def rows(rule: Rule) -> Iterator[Row]:

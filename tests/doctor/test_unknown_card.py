@@ -24,13 +24,13 @@ def dead_at_the_check(weights: float, need: float, have: float) -> str:
 def test_a_higher_share_is_offered_after_what_the_log_proves_and_only_where_it_can_be_enough(
     weights: float, need: float, have: float, position: int | None
 ) -> None:
-    changes = [remedy.change for remedy in explain(dead_at_the_check(weights, need, have)).remedies]
+    changes = [remedy.change.label for remedy in explain(dead_at_the_check(weights, need, have)).remedies]
     assert changes[0].startswith("--max-model-len")
     shares = [n for n, change in enumerate(changes) if change.startswith("--gpu-memory-utilization")]
     assert shares == ([] if position is None else [position])
 
 
 def test_the_card_for_which_it_is_enough_is_named() -> None:
-    remedies = explain(dead_at_the_check(14.25, 2.0, 0.41)).remedies
-    share = next(remedy for remedy in remedies if remedy.lever == "util_up")
-    assert share.change == "--gpu-memory-utilization 0.95" and "31.8 GiB or more" in share.costs
+    answer = explain(dead_at_the_check(14.25, 2.0, 0.41))
+    assert "--gpu-memory-utilization 0.95" in [remedy.change.label for remedy in answer.remedies]
+    assert "31.8 GiB or more" in answer.cause.text

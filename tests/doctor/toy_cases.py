@@ -168,6 +168,7 @@ FIGURES = re.compile(r"--[a-z][\w-]+|\d+(?:[.,]\d+)*")
 def explained(one: Case) -> Any:
     """What an explanation says, of its sentences only the figures and flags."""
     told = explain_case(one)
+    changes = [remedy.change for remedy in told.remedies]
     sentences = (told.cause.text, told.inferred_reason, told.settle, *told.notes)
     return (
         told.engine.name, told.engine.version, told.failed, told.stage, told.stage_basis, told.cause.id,
@@ -175,6 +176,6 @@ def explained(one: Case) -> Any:
         [FIGURES.findall(sentence) for sentence in sentences], [line.line for line in told.evidence],
         [(entry.term, entry.bytes) for entry in told.ledger], told.unaccounted_bytes, told.command, told.gpu,
         told.total_bytes,
-        [(one.lever, one.kind, one.flags, one.rank, FIGURES.findall(one.change)) for one in told.remedies],
-        [rejected.lever for rejected in told.rejected], [(other.id, other.tier) for other in told.candidates],
+        [(one.lever, one.kind, one.flags, one.rank, FIGURES.findall(one.label)) for one in changes],
+        [rejected.change.lever for rejected in told.rejected], [(other.id, other.tier) for other in told.candidates],
     )  # fmt: skip

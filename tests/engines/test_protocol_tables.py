@@ -174,8 +174,8 @@ def words() -> Iterator[Row]:
         yield f"{engine.name} images", [engine.image_release(image.rpartition(":")[2]) for image in IMAGES]
         for is_there in (False, True):
             case: Any = SimpleNamespace(has=lambda *_: is_there, engine=engine.name)  # noqa: B023
-            lever_words = {name: plain(row) for name, row in engine.lever_words(case).items()}
-            yield f"{engine.name} levers {is_there}", figures(lever_words)
+            rows = {name: plain(replace(row, below=None)) for name, row in engine.case_rows(case).items()}
+            yield f"{engine.name} levers {is_there}", figures(rows)
         yield f"{engine.name} arms", [asked(lambda: engine.arm_flags(arm)) for arm in ARMS]  # noqa: B023
         yield f"{engine.name} file", [asked(lambda: engine.file_command("a/b:Q4_K_M", 4096, n)) for n in (1, 4)]  # noqa: B023
 

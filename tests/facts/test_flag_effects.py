@@ -16,7 +16,7 @@ from oomph.facts.sglang.versions import RELEASES
 
 ENGINES = Path(__file__).parents[2] / "src" / "oomph" / "engines"
 OTHERS = {
-    "arm", "emit", "engine", "failed", "host", "host_levers", "lever_words", "levers", "offer", "python_call",
+    "arm", "emit", "engine", "failed", "host", "host_levers", "case_levers", "levers", "offer", "python_call",
     "reasons",
 }  # fmt: skip
 

@@ -74,16 +74,21 @@ def _room(plan: Plan, stage: str | None) -> int:
 
 
 Planner = Callable[[Deployment], Plan]
+Ceiling = Callable[[Change, Plan], str]  # the change, and the changed plan; "" where it is safe
 LEAST_GAIN = MIB  # less than this is rounding of blocks
 
 
 class Judge:
     """Judges changes of one plan. Each distinct change is planned once, whoever asks."""
 
-    def __init__(self, before: Plan, planner: Planner, writer: Callable[[Deployment], str]) -> None:
+    def __init__(
+        self, before: Plan, planner: Planner, writer: Callable[[Deployment], str], ceiling: Ceiling | None = None
+    ) -> None:
+        """`ceiling` says why a change that fits gives the engine more of a card than is safe."""
         self.before = before
         self._planner = planner
         self._writer = writer
+        self._ceiling = ceiling
         self._plans: dict[str, Plan | str] = {}
 
     def plan(self, change: Change) -> Plan | str:
@@ -106,6 +111,8 @@ class Judge:
         after = self.plan(change)
         if isinstance(after, str):
             return Judged(change, "refused", why=after)
+        if unsafe := self._unsafe(change, after):
+            return Judged(change, "refused", why=unsafe)
         if after.verdict.stage == "other":
             return Judged(change, "refused", why=" ".join(after.verdict.message.split()))
         gained = gain(self.before, after)
@@ -125,14 +132,17 @@ class Judge:
 
     def after(self, plan: Plan) -> "Judge":
         """A judge of changes of another plan, by the same planner."""
-        return Judge(plan, self._planner, self._writer)
+        return Judge(plan, self._planner, self._writer, self._ceiling)
 
     def command(self, change: Change) -> str:
         return self._writer(changed(self.before.deployment, change))
 
     def fixes(self, change: Change) -> bool:
         after = self.plan(change)
-        return not isinstance(after, str) and after.verdict.outcome == "fits"
+        return not isinstance(after, str) and after.verdict.outcome == "fits" and not self._unsafe(change, after)
+
+    def _unsafe(self, change: Change, after: Plan) -> str:
+        return self._ceiling(change, after) if self._ceiling is not None and after.fits else ""
 
     def may_fix(self, change: Change) -> bool:
         """Too much of everything may be a risk after the start; a milder set of the same changes need not be."""

@@ -268,14 +268,14 @@ def explain_answer(explanation: Explanation) -> ExplainAnswer:
         evidence=[f"line {line.line}: {_cut(line.text, 200)}" for line in explanation.evidence[:4]],
         remedies=[
             Remedy(
-                remedy.change,
+                remedy.change.label,
                 "planned: it fits" if remedy.verified else "not planned: from the rule",
                 remedy.command,
                 remedy.costs,
             )
             for remedy in explanation.remedies[:REMEDIES]
         ],
-        useless=[Useless(r.advice, _cut(r.why, 160)) for r in explanation.rejected[:OTHERS]],
+        useless=[Useless(r.change.label, _cut(r.why, 160)) for r in explanation.rejected[:OTHERS]],
         otherwise=[f"{c.title} ({c.id})" for c in explanation.candidates[:OTHERS]]
         if not explanation.cause.sure
         else [],

@@ -139,13 +139,14 @@ def try_changes(plan: Plan) -> "WhatIf":
 
 
 def _judge(plan: Plan, model: Model | None) -> "Judge":
+    from oomph.advice.ceiling import share_ceiling
     from oomph.advice.judge import Judge
     from oomph.commands import to_shell
 
     def run_changed(deployment: Deployment) -> Plan:
         return run(deployment, model if deployment.model == plan.deployment.model else None)
 
-    return Judge(plan, run_changed, to_shell)
+    return Judge(plan, run_changed, to_shell, share_ceiling(plan))
 
 
 def _card_words(device: Device) -> str:

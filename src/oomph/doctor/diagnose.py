@@ -2,22 +2,17 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
+from oomph.doctor.levers import changes, useless
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rebuild import gpu_row
-from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
+from oomph.doctor.rule import SURE, Tier
 from oomph.doctor.serving import summary
-from oomph.doctor.words import foreign, plain, plain_advice, table, translated
 from oomph.engines.registry import DEFAULT, engine_named
-from oomph.ir import StageName
-from oomph.logs.deployment import Rebuilt, render
-
-WHOLE_LOG = Remedy("host", "give the whole log from its first line, with every worker's lines", "host", rank=0)
+from oomph.ir import Change, Judged, StageName
 
 
 def explain_case(case: Case) -> Explanation:
@@ -158,7 +153,8 @@ def _unused(case: Case) -> str:
     free, total = case.value("ledger", "free"), case.value("ledger", "total")
     if not free or not total or not case.account.util:
         return ""
-    most = min(0.95, int((free - 0.5 * GIB) / total * 100) / 100)
+    ceiling = engine_named(case.rebuilt.engine or DEFAULT).unplanned_share(case.unified)
+    most = min(ceiling, int((free - 0.5 * GIB) / total * 100) / 100)
     more = round((most - case.util) * total)
     if more < GIB:
         return ""
@@ -166,30 +162,25 @@ def _unused(case: Case) -> str:
     return f" {outside} are outside of the budget: --gpu-memory-utilization {most} gives the KV cache {gib(more)} more."
 
 
-def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
-    """The best candidate's remedies, the cheapest first; nothing that the case rejects."""
+def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
+    """What the best finding names, the cheapest first, and what does not help."""
+    whole_log = tuple(unplanned(case, change) for change in changes(case, ("whole_log",)))
     if not ranked and case.failed:
-        return (WHOLE_LOG,), ()
+        return whole_log, ()
     if not ranked or (not case.failed and ranked[0][1].tier < Tier.POSSIBLE):
         return (), ()
     if case.death.kind == "said_failed" and _unknown(case, ranked[0]):
-        return (WHOLE_LOG,), ()  # nobody speaks of memory: no flag that moves it is worth a try
-    best = ranked[0][1]
-    rejected = list(best.rejected)
-    own = {r.lever for r in best.remedies}
-    rejected = [r for r in rejected if r.lever not in own] if case.failed else rejected
-    levers = {r.lever for r in rejected}
-    remedies = [r for r in best.remedies if r.lever not in levers]
-    for other in ranked[1:3]:  # candidates that could not be told apart
+        return whole_log, ()  # nobody speaks of memory: no flag that moves it is worth a try
+    rejected = useless(case, *ranked[0])
+    not_these = {judged.change.lever for judged in rejected}
+    named = [*ranked[0][1].levers]
+    for other in ranked[1:3]:  # findings that could not be told apart
         if undecided(ranked[0], other):
-            seen = {r.change for r in remedies}
-            remedies += [r for r in other[1].remedies if r.change not in seen and r.lever not in levers]
-    remedies = [_with_command(case, r) for r in plain(case, translated(case, remedies))]
-    rejected = plain_advice(case, [r for r in rejected if not foreign(case, r.advice)])
-    ordered = sorted(remedies, key=lambda r: r.rank)
-    if _unsaid(case, ranked[0]) and not any(remedy.rank <= 0 for remedy in ordered):
-        ordered.insert(0, WHOLE_LOG)  # what it died of decides which of the others it is
-    return tuple(ordered), tuple(rejected)
+            named += other[1].levers
+    listed = [change for change in changes(case, named) if change.lever not in not_these]
+    if _unsaid(case, ranked[0]) and not any(change.rank <= 0 for change in listed):
+        return (*whole_log, *(unplanned(case, change) for change in listed)), rejected  # what it died of decides
+    return tuple(unplanned(case, change) for change in listed), rejected
 
 
 def _unknown(case: Case, best: Ranked) -> bool:
@@ -203,19 +194,14 @@ def _unsaid(case: Case, best: Ranked) -> bool:
     return bool(case.failed) and case.death.kind in UNSAID and not case.memory and best[1].tier < Tier.SAID
 
 
-def _with_command(case: Case, remedy: Remedy) -> Remedy:
-    if table(case) or not (remedy.flags or remedy.environment or remedy.model):
-        return remedy
-    model = remedy.model or case.rebuilt.model
-    if not model and not case.rebuilt.flags:
-        return remedy
-    return msgspec.structs.replace(remedy, command=command_of(case.rebuilt, remedy, model))
-
-
-def command_of(rebuilt: Rebuilt, remedy: Remedy, model: str = "") -> str:
-    flags = {**rebuilt.flags, **remedy.flags}
-    return render(model or rebuilt.model, {k: v for k, v in flags.items() if v is not None},
-                  {**rebuilt.environment, **remedy.environment})  # fmt: skip
+def unplanned(case: Case, change: Change) -> Judged:
+    """With the command of the log changed so, where the log has it."""
+    engine = engine_named(case.rebuilt.engine or DEFAULT)
+    known = bool(case.rebuilt.model or case.rebuilt.flags) and bool(change.flags or change.environment)
+    flags = {name: value for name, value in {**case.rebuilt.flags, **change.flags}.items() if value is not None}
+    environment = {**case.rebuilt.environment, **change.environment}
+    command = engine.log_command(case.rebuilt.model, flags, environment) if known and case.rebuilt.engine else ""
+    return Judged(change, "unplanned", command=command)
 
 
 def _evidence(case: Case, best: Ranked | None) -> tuple[Evidence, ...]:

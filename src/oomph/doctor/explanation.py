@@ -4,8 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.doctor.ledger import Entry
-from oomph.doctor.rule import Rejected, Remedy
-from oomph.ir import Advice
+from oomph.ir import Advice, Judged
 from oomph.ir.printed import Printed
 
 
@@ -47,8 +46,8 @@ class Explanation(Printed, frozen=True):
     cause: Cause
     ledger: tuple[Entry, ...] = ()
     unaccounted_bytes: int | None = None
-    remedies: tuple[Remedy, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    remedies: tuple[Judged, ...] = ()  # what was planned and fits first; what no plan can judge has no outcome
+    rejected: tuple[Judged, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     candidates: tuple[Possible, ...] = ()
     settle: str = ""  # what would decide between the candidates, or whether it failed at all
@@ -59,7 +58,7 @@ class Explanation(Printed, frozen=True):
     notes: tuple[str, ...] = ()
     inferred_stage: str | None = None  # of a log without an error: where it would have died, never a failure
     inferred_reason: str = ""
-    advice: Advice | None = None  # planned; `remedies` and `rejected` are views of it, with what no plan can judge
+    advice: Advice | None = None  # planned; `remedies` has its fixes
     gpu: str = ""  # the card, where it was given or the text names it
 
     def in_short(self) -> str:

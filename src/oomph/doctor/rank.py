@@ -6,10 +6,10 @@ from typing import Final
 from oomph.doctor.case import Case
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import TROUBLES
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.rule import Finding, Rule, Tier
 from oomph.doctor.rules import rules
 
-Ranked = tuple[Rule, Candidate]
+Ranked = tuple[Rule, Finding]
 
 
 def candidates(case: Case, engine: str) -> list[Ranked]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from oomph.ir import StageName
+from oomph.engines.common.case_levers import Named
+from oomph.ir import Change, StageName
 
 if TYPE_CHECKING:
     from oomph.doctor.case import Case
-
-Kind = Literal["flag", "env", "model", "hardware", "host", "version", "none"]
 
 
 class Tier(IntEnum):
@@ -29,34 +28,14 @@ class Tier(IntEnum):
 SURE = Tier.LIKELY  # a diagnosis at or above it is a cause, below it a possibility
 
 
-class Remedy(Struct, frozen=True):
-    lever: str  # what it moves, the key by which it is compared with rejected advice: "util_up"
-    change: str  # as it is typed: "--max-num-seqs 8"
-    kind: Kind = "flag"
-    flags: dict[str, Any] = {}  # laid over the deployment's; None takes one away
-    model: str = ""  # another checkpoint
-    version: str = ""  # another release
-    gpus: int = 0  # so many GPUs of the same kind
-    environment: dict[str, str] = {}
-    costs: str = ""
-    rank: int = 5  # 0 costs nothing .. 9 needs other hardware
-    gains_bytes: int = 0
-    verified: bool = False
-    command: str = ""
+class Finding(Struct, frozen=True):
+    """What a rule says of a case. It names levers; what they are called, cost and may be set to is the engine's."""
 
-
-class Rejected(Struct, frozen=True):
-    lever: str
-    advice: str
-    why: str
-
-
-class Candidate(Struct, frozen=True):
     tier: Tier
     text: str  # the arithmetic, as a paragraph
     lines: tuple[int, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    levers: tuple[Named | Change, ...] = ()  # what helps, with the figures that the log proves
+    useless: dict[str, str] = {}  # levers that do not help for a reason of this rule's; the stage's own follow
     settle: str = ""  # the line or the command that would decide it
 
 
@@ -64,7 +43,7 @@ class Rule(Struct, frozen=True):
     id: str
     title: str
     stages: tuple[StageName, ...]
-    match: "Callable[[Case], Candidate | None]"
+    match: "Callable[[Case], Finding | None]"
     at_stage: bool = False  # True: it speaks only of a run that failed at one of its stages
     engines: tuple[str, ...] = ("vllm",)
     since: str = ""
@@ -78,16 +57,16 @@ class Rule(Struct, frozen=True):
     plan_adds: Literal["", "weights", "pool"] = ""  # which of a plan's figures belong behind its text
     page: str = ""  # its documentation: what it is, how to recognise it, what fixes it, what does not, evidence
 
-    def speak(self, case: "Case") -> Candidate | None:
+    def speak(self, case: "Case") -> Finding | None:
         elsewhere = self.at_stage and not (case.failed and case.stage in self.stages)
         return None if elsewhere else self.match(case)
 
-    def __call__(self, case: "Case") -> Candidate | None:
+    def __call__(self, case: "Case") -> Finding | None:
         """What it says of a case, whatever its stage."""
         return self.match(case)
 
 
-Match = Callable[["Case"], Candidate | None]
+Match = Callable[["Case"], Finding | None]
 
 
 def rule(*stages: StageName, engines: tuple[str, ...] = (), **options: Any) -> Callable[[Match], Rule]:

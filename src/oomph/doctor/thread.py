@@ -173,7 +173,7 @@ def _with_plan(tried: Tried, explanation: Explanation | None) -> Tried:
             for one in judged:
                 if flag in one.change.label.split():
                     return replace(tried, planned=f"{words[effect]} {one.change.label}")
-    why = next((rejected.why for rejected in explanation.rejected if flag in rejected.advice.split()), None)
+    why = next((rejected.why for rejected in explanation.rejected if flag in rejected.change.label.split()), None)
     return tried if why is None else replace(tried, planned=f"useless here: {why}")
 
 

@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 
 from oomph.doctor.case import Case
-from oomph.doctor.diagnose import command_of, explain_case
+from oomph.doctor.diagnose import explain_case
 from oomph.doctor.enrich import names, with_model, with_plan
 from oomph.doctor.explanation import Explanation, noted
+from oomph.doctor.levers import changes
 from oomph.doctor.prior import contradiction, with_prior
 from oomph.doctor.reading.meanings import ORDER, TROUBLES
-from oomph.doctor.remedies import Run, judge_remedies
-from oomph.doctor.rule import Remedy
+from oomph.doctor.remedies import Run, can_be_planned, judge_remedies
 from oomph.engines.common.inferred import by_plan
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
-from oomph.ir import Deployment, Model
+from oomph.ir import Change, Deployment, Judged, Model
 
 Planner = Callable[[Deployment], Any]
 Loader = Callable[[str], Model]
@@ -33,7 +33,7 @@ def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None
     base = engine.failed_deployment(case)
     if base is None:
         explanation = explain_case(case)
-        plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
+        plannable = any(can_be_planned(one.change) for one in explanation.remedies)
         return noted(explanation, _missing(case)) if plannable else explanation
     if planner is None or loader is None:
         from oomph.answers.plan import load, run
@@ -50,9 +50,9 @@ def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None
     case, explanation = known, explain_case(known)
     explanation = _inferred(case, with_plan(case, shown(explanation, base), exact), exact.verdict)
     explanation = noted(explanation, contradiction(case, exact.verdict))
-    if not case.failed and any(remedy.lever == "none" for remedy in explanation.remedies):
+    if not case.failed and any(one.change.lever == "nothing" for one in explanation.remedies):
         return explanation  # a figure was misread: there is nothing to fix, and nothing to judge
-    effective = tuple(remedy for remedy in explanation.remedies if not in_force(remedy, before))
+    effective = tuple(one for one in explanation.remedies if not in_force(one.change, before))
     explanation = msgspec.structs.replace(explanation, remedies=effective)
     if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
         why = (
@@ -90,20 +90,20 @@ def shown(explanation: Explanation, base: Deployment) -> Explanation:
 
 def _beside_the_judge(explanation: Explanation, judged: Explanation) -> Explanation:
     """The rule's own remedies stay, unverified, among those that fit: the cheapest first, other cards last."""
-    names = {remedy.lever for remedy in judged.remedies}
-    own = [remedy for remedy in explanation.remedies if remedy.lever not in names]
+    names = {one.change.lever for one in judged.remedies}
+    own = [one for one in explanation.remedies if one.change.lever not in names]
     remedies = sorted(
-        (*judged.remedies, *own), key=lambda remedy: (remedy.kind == "hardware", remedy.rank, not remedy.verified)
+        (*judged.remedies, *own), key=lambda one: (one.change.kind == "hardware", one.change.rank, not one.verified)
     )
     return msgspec.structs.replace(judged, remedies=tuple(remedies))
 
 
-def in_force(remedy: Remedy, plan: Any) -> bool:
+def in_force(change: Change, plan: Any) -> bool:
     """What the remedy sets is what the engine has resolved already: the default, or what the command says."""
     settings = plan.resolved if isinstance(plan.resolved, dict) else msgspec.to_builtins(plan.resolved)
-    if remedy.kind != "flag" or not remedy.flags:
+    if change.kind != "flag" or not change.flags:
         return False
-    return all(value is not None and settings.get(name) == value for name, value in remedy.flags.items())
+    return all(value is not None and settings.get(name) == value for name, value in change.flags.items())
 
 
 def with_warm_start(run: Run, explanation: Explanation) -> Explanation:
@@ -117,10 +117,11 @@ def with_warm_start(run: Run, explanation: Explanation) -> Explanation:
         return explanation
     if plan.verdict.outcome != "fits" or not plan.kv:
         return explanation
-    again = Remedy("again", "start it again as it is", "none", rank=0, verified=True,
-                   gains_bytes=max(0, plan.kv.available_bytes - pool),
-                   costs="torch.compile's cache is filled now (in a container: keep ~/.cache/vllm)",
-                   command=command_of(case.rebuilt, Remedy("again", "")))  # fmt: skip
+    (change,) = changes(case, ("again",))
+    cost = "torch.compile's cache is filled now (in a container: keep ~/.cache/vllm)"
+    gain = max(0, plan.kv.available_bytes - pool)
+    change = msgspec.structs.replace(change, cost=cost)
+    again = Judged(change, "fixes", "fits", gain_bytes=gain, command=run.write(run.plan.deployment))
     return msgspec.structs.replace(explanation, remedies=(again, *explanation.remedies))
 
 

@@ -1,8 +1,7 @@
-"""What a rule is written with: the case that it looks at, what it says of it, and the advice that rules share."""
+"""What a rule is written with: the case that it looks at, and what it says of it."""
 
-from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier, rule
-from oomph.doctor.words import levers
+from oomph.doctor.rule import Finding, Rule, Tier, rule
+from oomph.engines.common.case_levers import Named
 
-__all__ = ("Candidate", "Case", "Rejected", "Remedy", "Rule", "Tier", "advice", "levers", "rule")
+__all__ = ("Case", "Finding", "Named", "Rule", "Tier", "rule")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.emit.resources import Host
+    from oomph.engines.common.case_levers import CaseRow, Figure
     from oomph.facts.loglines import LogRow
     from oomph.ir import StageName
     from oomph.ir.observation import Observation
@@ -59,16 +60,6 @@ class Words(Struct, frozen=True):
     workspace_variable: str = ""  # the environment variable for the size of FlashInfer's workspace
     parallel_flag: str = "--tensor-parallel-size"  # the flag for more GPUs to share one model
     lost_reason: str = "the last line of the first traceback: the exception and its message"  # what a cut log lacks
-
-
-class LeverWords(Struct, frozen=True):
-    """One thing that moves memory, as it is typed, for engines whose remedies are not planned."""
-
-    change: str  # {n} is a number that a rule may know
-    costs: str
-    rank: int  # 0 costs nothing .. 9 needs other hardware
-    unknown: str = "N"  # what stands for {n} where the rule does not know it
-    field: str = ""  # the flag's field, where a plan can judge it with this value
 
 
 class FitKnobs(Struct, frozen=True):
@@ -337,9 +328,22 @@ class EngineProtocol:
         """A command as far as a log tells it, also where some of it is garbled; "" where it cannot be written."""
         return ""
 
-    def lever_words(self, case: "Case") -> Mapping[str, LeverWords]:
-        """Lever -> words, for remedies that shared rules name; empty where vLLM's flags are this engine's own."""
+    def case_rows(self, case: "Case") -> "Mapping[str, CaseRow]":
+        """The levers that rules name, in this engine's words for a log that is not planned."""
         return {}
+
+    def case_lever(self, case: "Case", name: str, figure: "Figure | None" = None) -> Lever | None:
+        """One of them, with the figure that the log proves; None where it has none, or none that is safe."""
+        row = self.case_rows(case).get(name)
+        return row.of(name, case, figure) if row is not None else None
+
+    def against(self, case: "Case") -> dict[str, str]:
+        """Levers that guides list and that cannot help at the stage at which a run failed: why."""
+        return {}
+
+    def unplanned_share(self, unified: bool) -> float:
+        """The highest share of a card that is offered where nothing is planned."""
+        return 0.95
 
     def inferred(self, case: "Case") -> "tuple[StageName | None, str] | None":
         """For a log without an error: the stage in which the run would have died, and the figures that say so."""

@@ -15,7 +15,7 @@ Kind = Literal["flag", "environment", "host", "layout", "release", "checkpoint",
 # In the order of what they cost: a flag a restart, a checkpoint a download, hardware money. Offloaded weights slow down
 # every step: the last resort.
 KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
-Effect = Literal["fixes", "helps", "nothing", "worse", "refused"]
+Effect = Literal["fixes", "helps", "nothing", "worse", "refused", "unplanned"]  # the last: no plan has judged it
 
 
 class Change(Struct, frozen=True):
@@ -57,6 +57,15 @@ class Judged(Struct, frozen=True):
     concurrency: float = 0.0
     why: str = ""  # why it does nothing, makes it worse or is refused; for a help: what is then still missing
     command: str = ""  # complete, ready to be started
+
+    @property
+    def verified(self) -> bool:
+        """It was planned, and it fits."""
+        return self.effect == "fixes" and self.outcome == "fits"
+
+    @property
+    def costs(self) -> str:
+        return "; ".join(words for words in (self.change.cost, self.why) if words)
 
 
 class Advice(Struct, frozen=True):

@@ -18,7 +18,7 @@ What does not: anything about the model: context, quantisation, eager mode. The 
 Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
@@ -30,19 +30,19 @@ from oomph.units import GIB, gib
     dated=False,
     over=("K01", "S03", "R08", "P07"),
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     observation = case.first("free_short")
     if observation is None:
         return _unbalanced(case) or _beside(case) or _taken(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
-        return Candidate(
+        return Finding(
             Tier.COMPUTED,
             text,
             (observation.line,),
-            (advice.host("end the process that holds the card, or choose another GPU"),),
-            advice.useless(case),
+            ("free_card",),
+            {},
             settle="nvidia-smi shows who holds the card",
         )
     in_use = total - free
@@ -55,27 +55,18 @@ def match(case: Case) -> Candidate | None:
         text += ", not more than a CUDA context, its communicators and a desktop: the share asked for is too high."
     else:
         text += " by something else than this engine (its own context is about half a GiB of it)."
-    fits = advice.utilization(case, (free - 0.2 * GIB) / total, "a smaller KV cache")
-    remedies = [
-        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0)
-    ]
+    remedies = ["free_card"]
     weights = case.account.get("weights") or round(case.params * SMALLEST)
     if free - 0.2 * GIB > max(weights + GIB, total // 10):
-        remedies.append(fits)  # a share that holds the model
+        remedies.append("share_down")  # a share that holds the model
     if in_use > 4 * GIB:
-        remedies.append(
-            advice.host(
-                "if an engine was just stopped: wait until its memory is returned, then start again",
-                "some seconds, up to a minute on unified memory",
-                rank=0,
-            )
-        )
+        remedies.append("wait_for_memory")
     tier = Tier.LIKELY if case.unified else Tier.COMPUTED
     settle = "nvidia-smi shows who holds the card"
-    return Candidate(tier, text, (observation.line,), tuple(remedies), advice.useless(case), settle=settle)
+    return Finding(tier, text, (observation.line,), tuple(remedies), {}, settle=settle)
 
 
-def _unbalanced(case: Case) -> Candidate | None:
+def _unbalanced(case: Case) -> Finding | None:
     """SGLang compares the ranks' free memory before it loads, and refuses a difference of more than a tenth."""
     if not case.failed or case.death.kind != "sg_unbalanced":
         return None
@@ -83,18 +74,16 @@ def _unbalanced(case: Case) -> Candidate | None:
     text = "One GPU has more than a tenth less free memory than another, before any weight is loaded"
     text += f": {gib(least)} against {gib(local)}." if least and local else "."
     remedies = (
-        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
-        advice.env(
-            "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "1", "the fullest card sets the size of every pool", rank=3
-        ),
+        "free_card",
+        "balance_check",
     )
-    rejected = (advice.reject("fraction_down", "the fraction is not read yet"),)
-    return Candidate(
+    rejected = {"share_down": "the fraction is not read yet"}
+    return Finding(
         Tier.SAID, text, case.line("sg_unbalanced"), remedies, rejected, settle="nvidia-smi shows who holds it"
     )
 
 
-def _beside(case: Case) -> Candidate | None:
+def _beside(case: Case) -> Finding | None:
     """An allocation failed during the load, and PyTorch lists processes that hold more than this one."""
     others, total, own = case.account.get("others") or 0, case.total, case.oom_value("allocated")
     free, cached = case.oom_value("free"), case.oom_value("reserved")
@@ -109,20 +98,20 @@ def _beside(case: Case) -> Candidate | None:
         f"Other processes hold {gib(others)} of {gib(total)}; this one held {gib(own)} itself when the card was full."
     )
     remedies = (
-        advice.host("end the processes that hold the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
-        advice.host("if these are the ranks of one engine: give each its own GPU", rank=0),
+        "free_card",
+        "one_gpu_each",
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("torch_oom"),
         remedies,
-        advice.useless(case),
+        {},
         settle="nvidia-smi shows who holds it",
     )
 
 
-def _taken(case: Case) -> Candidate | None:
+def _taken(case: Case) -> Finding | None:
     """Nothing is left for KV beside a model that is far smaller than the budget: somebody else is on the card."""
     if not case.failed or case.stage != "kv_check" or not case.has("kv_none", "available_kv", "v0_terms"):
         return None
@@ -138,13 +127,11 @@ def _taken(case: Case) -> Candidate | None:
     text += f" of a budget of {gib(budget)}" if budget else ""
     text += ": the rest of the card is held by something else."
     remedies = (
-        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
-        advice.utilization(case, min(0.95, case.util + 0.3), "only if the share was set too low beside another engine"),
+        "free_card",
+        "share_up",
     )
     lines = case.line("kv_none", "available_kv", "weights", "v0_terms")
-    return Candidate(
-        Tier.COMPUTED, text, lines, remedies, advice.useless(case), settle="nvidia-smi shows who holds the card"
-    )
+    return Finding(Tier.COMPUTED, text, lines, remedies, {}, settle="nvidia-smi shows who holds the card")
 
 
 SMALLEST = 0.55  # bytes per parameter, 4 bits with their scales

@@ -14,11 +14,11 @@ What does not: any flag of the engine.
 Evidence: llama.cpp issue 7366 (host shortage), vllm issue 188.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("startup_free_memory", "other", engines=("vllm", "sglang", "llamacpp", "trtllm", "ollama"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.oom is not None or not case.has("cuda_error_oom", "cuda_busy") or not case.failed:
         return None
     if case.stage not in ("startup_free_memory", "other") or (case.stage == "other" and case.death.basis == "guess"):
@@ -34,11 +34,11 @@ def match(case: Case) -> Candidate | None:
     first = case.in_traceback("set_device", "init_device", "_lazy_init", "cuda_init") or case.has(
         "cuda_busy", "lc_where"
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if first or case.death.basis != "guess" else Tier.POSSIBLE,
         text,
         case.line("cuda_error_oom", "cuda_busy"),
-        (advice.host("free the GPU (nvidia-smi) and look at the host's memory (free -h, ulimit -l)", rank=0),),
-        (advice.reject("gpu_flags", "no flag of the engine has been applied yet"),),
+        ("look_at_both",),
+        {"gpu_flags": "no flag of the engine has been applied yet"},
         settle="nvidia-smi and free -h at the moment of the start",
     )

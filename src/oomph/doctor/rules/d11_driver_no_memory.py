@@ -18,11 +18,11 @@ What does not: --swap-space, a larger --shm-size.
 Evidence: vllm issues 55569 and 56824, NVIDIA dgx-spark-playbooks issue 97.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("host_ram", engines=("vllm", "sglang", "trtllm"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.has("driver_oom") or not case.failed:
         return None
     text = (
@@ -30,13 +30,11 @@ def match(case: Case) -> Candidate | None:
         " what the GPU holds is missing there; no CUDA error reaches the engine then."
     )
     remedies = (
-        advice.utilization(case, min(0.75, case.util - 0.1)),
-        advice.batch(2048),
-        advice.env("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False", lever="no_expandable", rank=2),
-        advice.host("sync; echo 3 | sudo tee /proc/sys/vm/drop_caches   (before the start)", rank=1),
+        "share_down",
+        ("batch", 2048),
+        "no_expandable",
+        "drop_caches",
     )
-    rejected = advice.useless(
-        case, advice.reject("shm", "shared memory is taken from the same RAM"), keep=("util_down",)
-    )
+    rejected = {"shm": "shared memory is taken from the same RAM"}
     settle = "free -h while it starts: how much the host has left"
-    return Candidate(Tier.COMPUTED, text, case.line("driver_oom"), remedies, rejected, settle=settle)
+    return Finding(Tier.COMPUTED, text, case.line("driver_oom"), remedies, rejected, settle=settle)

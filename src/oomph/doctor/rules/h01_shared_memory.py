@@ -14,11 +14,11 @@ What does not: GPU flags.
 Evidence: vllm PRs 1125 and 48879, issue 1710.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("other", engines=("vllm", "sglang", "trtllm"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     small = case.has("shm_small") and not case.failed
     if not case.has("shm_full", "bus_error") and not small:
         return None
@@ -26,10 +26,10 @@ def match(case: Case) -> Candidate | None:
     text = "Shared memory (/dev/shm) ran out; a container has 64 MiB unless told otherwise."
     if need and free is not None:
         text += f" {need} MiB were needed, {free} MiB were free."
-    return Candidate(
+    return Finding(
         Tier.SAID if case.has("shm_full") else Tier.LIKELY if small else Tier.COMPUTED,
         text,
         case.line("shm_full", "bus_error", "shm_small"),
-        (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),
-        (advice.reject("gpu_flags", "the GPU's memory is not involved"),),
+        ("shm",),
+        {"gpu_flags": "the GPU's memory is not involved"},
     )

@@ -17,12 +17,12 @@ Evidence: the exit status itself.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("host_ram", engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.stage != "host_ram" or not (case.has("host_kill", "container_kill", "sigkill", "ray_kill") or _told(case)):
         return None
     killed = case.first("host_kill")
@@ -32,12 +32,12 @@ def match(case: Case) -> Candidate | None:
             f" It held {gib(int(killed.values['anon']))} of anonymous and {gib(int(killed.values.get('shmem', 0)))} "
             "of shared memory."
         )
-    return Candidate(
+    return Finding(
         Tier.LIKELY,
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill"),
-        (advice.host("raise the container's memory limit", "host memory", rank=2),),
-        advice.useless(case),
+        ("more_host_memory",),
+        {},
         settle="dmesg or kubectl describe pod: which limit, and how much was held",
     )
 

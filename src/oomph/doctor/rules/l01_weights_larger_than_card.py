@@ -18,18 +18,17 @@ the load and after it, never during it. Context length, sequences, KV dtype and 
 Evidence: gpu_model_runner.py:4950 and gpu_worker.py:338 (0.21.0); vllm PR 38553 calls the message misleading.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
-from oomph.engines.registry import DEFAULT, engine_named
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib, human
 
 
 @rule("weights_load", at_stage=True, engines=("vllm", "sglang", "trtllm"), plan_adds="weights")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.before("weights"):
         return None
     oom, allocated, total = case.oom, case.oom_value("allocated"), case.total
     text = "An allocation failed while the weights were being put on the GPU."
-    remedies = [advice.checkpoint(case), advice.tensor_parallel(case), advice.offload(case)]
+    remedies = ["checkpoint", "more_gpus", "offload"]
     if oom is not None and allocated is not None and total:
         text = (
             f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit"
@@ -43,10 +42,8 @@ def match(case: Case) -> Candidate | None:
     engine = case.value("tr_engine", "weights")
     if engine:
         text = f"The engine file is {gib(engine)}, and that much could not be had on the GPU."
-    if not engine_named(case.rebuilt.engine or DEFAULT).words.offloads_weights:
-        remedies = remedies[:2]
     lines = case.line("load_oom", "tr_engine", "tr_oom", "torch_oom", "load_begin")
-    return Candidate(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), advice.useless(case))
+    return Finding(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), {})
 
 
 def room(case: Case) -> str:

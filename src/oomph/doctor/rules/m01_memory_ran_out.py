@@ -18,45 +18,30 @@ What does not: settings that the stage does not read.
 Evidence: the line itself.
 """
 
-from collections.abc import Callable
-
-from oomph.doctor.words import table
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.ir import STAGES
 from oomph.units import gib
 
-FREE_GPU = "end what else is on the card, or choose another GPU (nvidia-smi, CUDA_VISIBLE_DEVICES)"
-FREE_HOST = "more host memory, or a higher limit of the container"
-# stage -> levers of doctor/words.py, those that the stage reads; an engine that lacks one leaves it out
+# stage -> levers that it reads; an engine that lacks one leaves it out
 LEVERS: dict[str, tuple[str, ...]] = {
-    "weights_load": ("layers", "quant", "tp_up", "offload", "experts"),
-    "profile_run": ("batched_tokens", "chunk", "max_num_seqs", "fraction_down", "context"),
-    "kv_check": ("fraction_up", "context", "kv_dtype", "quant"),
-    "kv_alloc": ("context", "fraction_down", "kv_dtype", "layers", "slots"),
-    "cudagraph_capture": ("fraction_down", "capture", "eager", "max_num_seqs"),
-    "runtime_request": ("chunk", "batched_tokens", "fraction_down", "requests", "layers", "ubatch", "context",
-                        "max_num_seqs"),
-    "other": ("fraction_down", "context", "chunk", "batched_tokens", "layers", "quant"),
-}  # fmt: skip
-VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
-    "startup_free_memory": lambda case: (advice.utilization(case, case.util - 0.1),),
-    "weights_load": lambda case: (advice.checkpoint(case), advice.tensor_parallel(case), advice.offload(case)),
-    "profile_run": lambda case: (advice.smaller_batch(case), advice.sequences(16), advice.checkpoint(case)),
-    # some stage of a start: a smaller batch while profiling, a smaller share behind it, fewer weights before it
-    "start": lambda case: (advice.smaller_batch(case), advice.utilization(case, case.util - 0.05),
-                           advice.checkpoint(case)),
-    "kv_check": lambda case: (advice.utilization(case, 0.95), advice.context(8192), advice.kv_dtype()),
-    "kv_alloc": lambda case: (advice.utilization(case, case.util - 0.05), advice.context(8192)),
-    "cudagraph_profile": lambda case: (advice.sequences(16), advice.capture(64), advice.eager()),
-    "cudagraph_capture": lambda case: (advice.utilization(case, case.util - 0.05), advice.capture(64), advice.eager()),
-    "sampler_warmup": lambda case: (advice.sequences(64), advice.utilization(case, case.util - 0.05)),
-    "runtime_request": lambda case: (advice.smaller_batch(case), advice.utilization(case, case.util - 0.05)),
-    "other": lambda case: (advice.utilization(case, case.util - 0.05), advice.smaller_batch(case)),
-}  # fmt: skip
+    "startup_free_memory": ("share_down",),
+    "weights_load": ("layers", "checkpoint", "more_gpus", "offload", "experts"),
+    "profile_run": ("batch", "sequences", "checkpoint"),
+    "kv_check": ("share_up", "context", "kv_dtype", "checkpoint"),
+    "kv_alloc": ("share_down", "context", "kv_dtype", "layers", "sequences"),
+    "cudagraph_profile": ("sequences", "fewer_graphs", "no_graphs"),
+    "cudagraph_capture": ("share_down", "fewer_graphs", "no_graphs", "sequences"),
+    "sampler_warmup": ("sequences", "share_down"),
+    "runtime_request": ("batch", "share_down", "sequences", "layers", "context"),
+    "host_ram": ("more_host_memory", "context", "sequences", "checkpoint"),
+    "other": ("share_down", "batch", "context", "layers", "checkpoint"),
+}
+# some stage of a start: a smaller batch while profiling, a smaller share behind it, fewer weights before it
+A_START = ("batch", "share_down", "checkpoint")
 
 
 @rule(*tuple(STAGES), engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"), fallback=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = next((observation for observation in case.all("memory_short") if observation.line == case.death.line), None)
     if not case.failed or not (line is not None or case.memory or case.death.basis == "plan"):
         return None
@@ -82,21 +67,17 @@ def match(case: Case) -> Candidate | None:
         Tier.LIKELY if line is not None and case.death.basis in ("message", "traceback", "milestone") else Tier.POSSIBLE
     )
     settle = "the traceback above the error, or the lines of the worker that failed first"
-    return Candidate(tier, text, (case.death.line,), _remedies(case), advice.useless(case), settle=settle)
+    return Finding(tier, text, (case.death.line,), _levers(case), settle=settle)
 
 
 OWN = 0.95  # of a card in this process's hands: nobody else is there whose end would help
 
 
-def _remedies(case: Case) -> tuple[Remedy, ...]:
-    if case.stage == "host_ram":
-        return (advice.host(FREE_HOST, rank=0), *levers(case, "context", "slots", "quant"))
-    if not table(case):
-        start = case.stage == "profile_run" and case.death.basis in ("guess", "said")
-        moving = VLLM.get("start" if start else case.stage, VLLM["other"])(case)
-    else:
-        moving = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))
-    free = advice.host(FREE_GPU, lever="host", rank=7 if case.stage != "startup_free_memory" else 0)
+def _levers(case: Case) -> tuple[str, ...]:
+    start = case.stage == "profile_run" and case.death.basis in ("guess", "said")
+    levers = A_START if start else LEVERS.get(case.stage, LEVERS["other"])
     total, own = case.total, case.oom_value("in_use") or case.oom_value("allocated") or 0
     alone = bool(total) and own >= OWN * (total or 0)
-    return moving if alone else (*moving, free)
+    if alone or case.stage == "host_ram":
+        return levers
+    return (*levers, "free_card" if case.stage == "startup_free_memory" else "free_card_last")

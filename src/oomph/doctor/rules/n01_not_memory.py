@@ -20,7 +20,7 @@ Evidence: the message itself.
 from oomph.doctor.reading.failure import OF_ANYTHING
 from oomph.doctor.reading.meanings import WEAK
 from oomph.doctor.reading.worded import load_words, own_words, quoted_words
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule(
@@ -37,17 +37,17 @@ from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, 
     engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
     about_memory=False,
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or case.memory:
         return None
     if case.death.kind == "said_failed" and (quote := quoted_words(case.death.quote)):
         text = f'Its title quotes the error: "{quote}". Nothing in this text speaks of a lack of memory.'
-        return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
+        return Finding(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
     reports = [observation.text for observation in case.observations if observation.kind in OF_ANYTHING]
     reason = next((words for report in reports if (words := load_words(report))), "")
     if case.death.kind in OF_ANYTHING and reason:
         text = f'The load ended with: "{reason}". Nothing in this text speaks of a lack of memory.'
-        return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
+        return Finding(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
     if case.death.kind not in WEAK:
         return None
     worded = ((observation, own_words(observation)) for observation in case.all("exception"))
@@ -55,19 +55,12 @@ def match(case: Case) -> Candidate | None:
     if observation is None:
         return None
     text = f"What ended this run is {message[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
-    return Candidate(Tier.SAID, text, (observation.line,), _ways(case), _USELESS)
+    return Finding(Tier.SAID, text, (observation.line,), _ways(case), _USELESS)
 
 
-_USELESS = (advice.reject("gpu_flags", "memory is not what it failed of"),)
+_USELESS = {"gpu_flags": "memory is not what it failed of"}
 
 
-def _ways(case: Case) -> tuple[Remedy, ...]:
+def _ways(case: Case) -> tuple[str, ...]:
     """What helps against an error that no row knows: its own words, another release, and leaving out what failed."""
-    ways = [
-        Remedy("message", "do what the message says; its words lead to the engine's issue tracker", "host", rank=1),
-        Remedy("release", "the newest release, or the last one that worked", "host", costs="an upgrade", rank=2),
-    ]
-    if case.stage == "cudagraph_capture":
-        eager = levers(case, "eager") or (advice.eager(),)
-        ways = [Remedy("eager", eager[0].change, "host", costs="slower decoding", rank=0), *ways]
-    return tuple(ways)
+    return (*(["no_graphs"] if case.stage == "cudagraph_capture" else []), "message", "another_release")

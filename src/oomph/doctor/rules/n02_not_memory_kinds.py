@@ -5,34 +5,34 @@ from collections.abc import Callable
 
 from oomph.doctor.reading.not_memory import GGUF, PYTHON, ROWS, Trouble
 from oomph.doctor.reading.tracebacks import joins_ranks
-from oomph.doctor.writing import Candidate, Case, Remedy, Rule, Tier, advice
+from oomph.doctor.writing import Case, Finding, Rule, Tier
 from oomph.engines.registry import DEFAULT
-from oomph.ir import STAGES
+from oomph.ir import STAGES, Change
 
 # a kind that another kind's row answers
 ALSO: dict[str, str] = {"x_ray_wait": "x_ray"}
 ENGINES = (*PYTHON, *GGUF)
 
 
-def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
-    def match(case: Case) -> Candidate | None:
+def matcher(trouble: Trouble) -> Callable[[Case], Finding | None]:
+    def match(case: Case) -> Finding | None:
         kind = case.death.kind
         if place := _cut_inside(trouble, case):
             text = f"The traceback ends inside of {place}, before the line that says why. " + filled(trouble.text, {})
             ways = remedies(trouble, case.rebuilt.engine or DEFAULT, {})
-            return Candidate(Tier.LIKELY, text, (case.death.line,), ways)
+            return Finding(Tier.LIKELY, text, (case.death.line,), ways)
         if kind is None or not case.failed or not answers(trouble.kind, kind):
             return None
         evidence = next(line for line in case.observations if line.kind == kind and line.line == case.death.line)
         values = {name: str(value) for name, value in evidence.values.items()}
         text = filled(trouble.text, values)
         quote = " ".join(evidence.text.split())[:200].rstrip(". ")
-        return Candidate(
+        return Finding(
             Tier.SAID,
             f'{text} The line that says so: "{quote}".',
             (evidence.line,),
             remedies(trouble, case.rebuilt.engine or DEFAULT, values),
-            (advice.reject("gpu_flags", "memory is not what it failed of"),),
+            {"gpu_flags": "memory is not what it failed of"},
         )
 
     return match
@@ -59,13 +59,12 @@ def answers(row: str, kind: str) -> bool:
     return ALSO.get(kind, kind) == row
 
 
-def remedies(trouble: Trouble, engine: str, values: dict[str, str]) -> tuple[Remedy, ...]:
+def remedies(trouble: Trouble, engine: str, values: dict[str, str]) -> tuple[Change, ...]:
     """The engine's own way first, then what is true for all of them."""
     own = [trouble.own[engine]] if engine in trouble.own else []
     ways = [(filled(change, values), costs) for change, costs in (*own, *trouble.ways)]
     return tuple(
-        Remedy(_lever(trouble, change, i), change, "host", costs=costs, rank=i)
-        for i, (change, costs) in enumerate(ways)
+        Change(_lever(trouble, change, i), change, "host", cost=costs, rank=i) for i, (change, costs) in enumerate(ways)
     )
 
 
@@ -73,7 +72,7 @@ def remedies(trouble: Trouble, engine: str, values: dict[str, str]) -> tuple[Rem
 _MOVES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("release", re.compile(r"\brelease\b|\bnewer\b")),
     ("backend", re.compile(r"-backend\b|another (?:attention|quantisation) kernel")),
-    ("eager", re.compile(r"eager|disable-cuda-graph")),
+    ("no_graphs", re.compile(r"eager|disable-cuda-graph")),
 )
 
 

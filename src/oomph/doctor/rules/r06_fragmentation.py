@@ -14,7 +14,7 @@ What does not: the same setting for any other OOM.
 Evidence: PyTorch's CUDACachingAllocator; device_allocator/cumem.py:382 (0.32.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
 
@@ -27,7 +27,7 @@ from oomph.units import human
     "other",
     engines=("vllm", "sglang", "trtllm"),
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     tried, free, reserved = case.oom_value("tried"), case.oom_value("free"), case.oom_value("reserved")
     if not case.failed or tried is None or free is None or reserved is None or reserved < tried or free >= tried:
         return None
@@ -39,11 +39,7 @@ def match(case: Case) -> Candidate | None:
         f" {human(free)} left."
     )
     remedies = (
-        advice.env(
-            "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "not together with sleep mode", "expandable", 0
-        ),
-        advice.utilization(case, case.util - 0.02),
+        "expandable",
+        "share_down",
     )
-    return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom"), remedies, advice.useless(case, keep=("expandable", "util_down"))
-    )
+    return Finding(Tier.COMPUTED, text, case.line("torch_oom"), remedies, {})

@@ -16,20 +16,20 @@ What does not: expandable segments: they do not work with sleep mode.
 Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("runtime_request", engines=("vllm", "sglang"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.has("sg_resume_oom"):
         text = "SGLang gave its memory back, and it was taken by something else before it was resumed."
         remedies = (
-            advice.host("free the card before resume_memory_occupation", rank=0),
-            advice.host("resume the weights first, the KV cache when the trainer has let go (tags)", rank=1),
-            *levers(case, "fraction_down"),
+            "free_before_resume",
+            "resume_in_steps",
+            "share_down",
         )
-        return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
+        return Finding(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
     if case.stage != "runtime_request":
@@ -38,14 +38,14 @@ def match(case: Case) -> Candidate | None:
     text = "The engine slept, and its memory was taken by something else before it woke up."
     if freed is not None:
         text += f" It had given back {gib(freed)}" + (f" and kept {gib(rest)}." if rest is not None else ".")
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         case.line("cumem_oom", "slept", "torch_oom"),
         (
-            advice.host("free the card before wake_up", rank=0),
-            advice.host('wake_up(tags=["weights"]), then wake_up(tags=["kv_cache"])', "two steps", rank=1),
-            advice.utilization(case, case.util - 0.1),
+            "free_before_wake",
+            "wake_in_steps",
+            "share_down",
         ),
-        advice.useless(case, advice.reject("expandable", "it does not work with sleep mode")),
+        {"expandable": "it does not work with sleep mode"},
     )

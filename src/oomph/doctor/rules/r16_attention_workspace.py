@@ -18,15 +18,14 @@ Evidence: flashinfer allocator.h AlignedAllocator; VLLM_FLASHINFER_WORKSPACE_BUF
 SGLANG_FLASHINFER_WORKSPACE_SIZE.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
-from oomph.engines.registry import DEFAULT, engine_named
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import MIB, human
 
 SIZE = 1024 * MIB
 
 
 @rule("runtime_request", "cudagraph_capture", "profile_run", "other", engines=("vllm", "sglang"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     observation = case.first("workspace_small")
     if observation is None or not case.failed:
         return None
@@ -34,10 +33,6 @@ def match(case: Case) -> Candidate | None:
     text = "FlashInfer's workspace, which is allocated once and has a fixed size, is too small for this batch"
     text += f": {human(tried)} more were needed in it." if tried else "."
     size = max(SIZE, 2 * tried)
-    backend = Remedy("backend", "another --attention-backend", "flag", costs="other kernels", rank=3)
-    variable = engine_named(case.rebuilt.engine or DEFAULT).words.workspace_variable
-    larger = advice.env(variable, str(size), "so many bytes of the card", "workspace", 0)
-    smaller = levers(case, "chunk", "requests") or (advice.smaller_batch(case),)
-    remedies = (larger, *smaller, backend)
+    levers = (("workspace", size), "batch", "sequences", "backend")
     why = "the workspace has a size of its own: room on the card does not enlarge it"
-    return Candidate(Tier.SAID, text, (observation.line,), remedies, (advice.reject("gpu_flags", why),))
+    return Finding(Tier.SAID, text, (observation.line,), levers, {"gpu_flags": why})

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import EngineProtocol, LeverWords, Words, part
+from oomph.engines.protocol import EngineProtocol, Words, part
 from oomph.ir import Deployment, Engine
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
+    from oomph.engines.common.case_levers import CaseRow
 
 _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 
@@ -87,8 +88,8 @@ class LlamaCpp(GgufEngine):
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
 
-    def lever_words(self, case: "Case") -> Mapping[str, LeverWords]:
-        from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS
+    def case_rows(self, case: "Case") -> "Mapping[str, CaseRow]":
+        from oomph.engines.llamacpp.case_levers import FLAGS, SLIDERS
 
         return SLIDERS if case.has("lc_guard", "lc_studio") else FLAGS
 

@@ -35,7 +35,7 @@ class Ollama(GgufEngine):
     controls = part("engines.ollama.controls", "CONTROLS")
     log_rows = part("facts.ollama.logs", "ROWS")
     offer = part("engines.ollama.offer", "offer")
-    lever_words = part("engines.ollama.lever_words", "SETTINGS")
+    case_rows = part("engines.ollama.case_levers", "SETTINGS")
     levers = part("engines.ollama.levers", "levers")
 
     def nearest(self, version: str) -> tuple[str, str]:

@@ -56,7 +56,7 @@ class SgLang(EngineProtocol):
     host_plan = part("engines.sglang.emit", "host_plan")
     host_needs = part("engines.sglang.emit", "host_needs")
     uncounted_share = part("facts.unified", "UNCOUNTED_SGLANG")
-    lever_words = part("engines.sglang.lever_words", "FLAGS")
+    case_rows = part("engines.sglang.case_levers", "FLAGS")
     calls_in = part("engines.sglang.command.python_call", "calls_engine")
     safe_share = part("engines.sglang.safe_fraction", "safe_fraction")
 

@@ -66,7 +66,7 @@ class TensorRtLlm(EngineProtocol):
     reasons = part("engines.trtllm.levers", "reasons")
     calls_in = part("engines.trtllm.command.python_call", "calls_engine")
     log_rows = part("facts.trtllm.logs", "ROWS")
-    lever_words = part("engines.trtllm.lever_words", "OPTIONS")
+    case_rows = part("engines.trtllm.case_levers", "OPTIONS")
 
     def knows_flag(self, flag: str) -> bool:
         from oomph.facts.trtllm.flags import BY_NAME, FILE_NAMES, KV_DTYPE

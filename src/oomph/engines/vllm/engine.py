@@ -63,6 +63,10 @@ class Vllm(EngineProtocol):
     uncounted_share = part("engines.vllm.host", "uncounted_share")
     host_needs = part("engines.vllm.emit", "host_needs")
     described_in = part("engines.vllm.command.sagemaker", "sagemaker_words")
+    case_rows = part("engines.vllm.case_levers", "ROWS")
+    case_lever = part("engines.vllm.case_levers", "case_lever")
+    against = part("engines.vllm.case_levers", "against")
+    unplanned_share = part("engines.vllm.serving.safe_utilization", "unplanned_utilization")
     safe_share = part("engines.vllm.serving.safe_utilization", "safe_utilization")
 
     def image_release(self, tag: str) -> str:

@@ -9,7 +9,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
-from oomph.doctor.rule import Rejected
 from oomph.doctor.thread import Run, Tried
 from oomph.ir import Outcome
 from oomph.machine.learn.start import Start
@@ -29,6 +28,12 @@ class RemedyOutput(Struct, frozen=True):
     lever: str
 
 
+class RejectedOutput(Struct, frozen=True):
+    lever: str
+    advice: str  # as guides word it
+    why: str
+
+
 class ExplanationOutput(Struct, frozen=True):
     """`oomph explain --json`."""
 
@@ -40,7 +45,7 @@ class ExplanationOutput(Struct, frozen=True):
     ledger: list[Entry]
     unaccounted_bytes: int | None
     remedies: list[RemedyOutput]
-    rejected: list[Rejected]
+    rejected: list[RejectedOutput]
     evidence: list[Evidence]
     candidates: list[Possible]
     settle: str

@@ -5,9 +5,8 @@ import textwrap
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.reading.meanings import UNFINISHED
-from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
-from oomph.ir import timeline
+from oomph.ir import Judged, timeline
 from oomph.report.terminal import Style
 from oomph.text.tables import grouped
 from oomph.units import GIB, gib, human
@@ -122,10 +121,10 @@ def command_lines(command: str, width: int) -> list[str]:
     return [" " * MARGIN + row + (" \\" if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
 
 
-def _said(remedy: Remedy) -> str:
-    parts = [remedy.change]
+def _said(remedy: Judged) -> str:
+    parts = [remedy.change.label]
     if remedy.verified:
-        parts.append("planned: fits" + (f", {human(remedy.gains_bytes)} gained" if remedy.gains_bytes else ""))
+        parts.append("planned: fits" + (f", {human(remedy.gain_bytes)} gained" if remedy.gain_bytes > 0 else ""))
     if remedy.costs:
         parts.append(remedy.costs)
     return "   ".join(parts)
@@ -135,7 +134,7 @@ def _rejected(explanation: Explanation, width: int, everything: bool) -> list[st
     by_reason = grouped(explanation.rejected, lambda rejected: rejected.why)
     lines: list[str] = []
     for i, (why, alike) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
-        lines += _block("Useless" if i == 0 else "", f"{', '.join(one.advice for one in alike)}: {why}", width)
+        lines += _block("Useless" if i == 0 else "", f"{', '.join(one.change.label for one in alike)}: {why}", width)
     return lines
 
 

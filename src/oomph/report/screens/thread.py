@@ -68,7 +68,7 @@ def comment(thread: ThreadExplanation) -> str:
     place = f", {where}" if where else ""
     parts = [f"**Why** (post {thread.about}): {sure}{cause.title}{place}. {cause.text}", *_works(explanation)]
     if explanation.rejected:
-        rejected = "; ".join(f"`{one.advice}`: {one.why}" for one in explanation.rejected[:3])
+        rejected = "; ".join(f"`{one.change.label}`: {one.why}" for one in explanation.rejected[:3])
         parts.append(f"**Does not help here:** {rejected}")
     if explanation.settle:
         parts.append(f"**To be sure:** {explanation.settle}")
@@ -80,10 +80,12 @@ def _works(explanation: Explanation) -> list[str]:
     verified = [remedy for remedy in explanation.remedies if remedy.verified and remedy.command]
     if verified:
         best, others = verified[0], verified[1:3]
-        also = "".join(f"\n- or `{one.change}`{f': {one.costs}' if one.costs else ''}" for one in others)
+        also = "".join(f"\n- or `{one.change.label}`{f': {one.costs}' if one.costs else ''}" for one in others)
         cost = f" ({best.costs})" if best.costs else ""
-        return [f"**Works** (planned, not run): `{best.change}`{cost}\n\n```sh\n{best.command}\n```{also}"]
-    offers = "".join(f"\n- `{one.change}`{f': {one.costs}' if one.costs else ''}" for one in explanation.remedies[:3])
+        return [f"**Works** (planned, not run): `{best.change.label}`{cost}\n\n```sh\n{best.command}\n```{also}"]
+    offers = "".join(
+        f"\n- `{one.change.label}`{f': {one.costs}' if one.costs else ''}" for one in explanation.remedies[:3]
+    )
     return [f"**Worth trying** (not planned):{offers}"] if offers else []
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.reading.meanings import UNFINISHED
-from oomph.doctor.rule import Remedy
 from oomph.doctor.runs import Run
 from oomph.engines.registry import engine_named
 from oomph.ir import STAGES, Judged
@@ -119,22 +118,23 @@ def _ledger(result: Explanation) -> Html | None:
 
 
 def _remedies(result: Explanation) -> Html | None:
-    judged = {j.change.label: j for j in (*result.advice.fixes, *result.advice.helps)} if result.advice else {}
-    cards = [_remedy(r, judged.get(r.change), result) for r in result.remedies]
+    cards = [_remedy(one, result) for one in result.remedies]
     if not cards:
         return None
     rest = details(f"{len(cards) - _MOST} more", el("ul", cards[_MOST:], cls="changes")) if len(cards) > _MOST else None
     return join(el("ul", cards[:_MOST], cls="changes"), rest)
 
 
-def _remedy(remedy: Remedy, judged: Judged | None, result: Explanation) -> Html:
+def _remedy(remedy: Judged, result: Explanation) -> Html:
     before = el("span", "failed" if result.failed else "as it is", cls="before")
-    outcome = after_words(judged) if judged else "planned: fits" if remedy.verified else "not planned"
-    kind = "fits" if remedy.verified else (judged.outcome if judged and judged.outcome else "unplanned")
-    gain = el("span", f"+{human(remedy.gains_bytes)}", cls="gain") if remedy.gains_bytes > 0 else None
+    is_planned = remedy.effect != "unplanned"
+    outcome = after_words(remedy) if is_planned else "not planned"
+    kind = remedy.outcome or "unplanned"
+    gain = el("span", f"+{human(remedy.gain_bytes)}", cls="gain") if remedy.gain_bytes > 0 else None
+    label = remedy.change.label
     return el(
-        "li", el("code", remedy.change, cls="label"),
-        apply_change(judged, result.engine.name) if judged else apply_button(remedy.command, data_label=remedy.change),
+        "li", el("code", label, cls="label"),
+        apply_change(remedy, result.engine.name) if is_planned else apply_button(remedy.command, data_label=label),
         el("p", before, el("span", " → ", aria_label="becomes"), el("b", outcome, cls=kind), " ", gain),
         soft(remedy.costs[:1].upper() + remedy.costs[1:]) if remedy.costs else None,
         details("the command", command_block(remedy.command)) if remedy.command else None,
@@ -143,7 +143,7 @@ def _remedy(remedy: Remedy, judged: Judged | None, result: Explanation) -> Html:
 
 
 def _rejected(result: Explanation) -> Html | None:
-    rows = [el("li", el("code", r.advice), ": ", r.why) for r in result.rejected]
+    rows = [el("li", el("code", r.change.label), ": ", r.why) for r in result.rejected]
     return el("ul", rows, cls="reasons") if rows else None
 
 

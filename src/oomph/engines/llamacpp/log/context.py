@@ -1,4 +1,4 @@
-"""The context that a log of llama.cpp's or Ollama's shows, and the lever that shortens it."""
+"""The context that a log of llama.cpp's or Ollama's shows, and what else is set, so that it is not advised."""
 
 import re
 
@@ -21,14 +21,6 @@ def context_of(case: Case) -> int:
     commands = (str(o.values.get("command", "")) for kind in ("ol_server", "ol_runner") for o in case.all(kind))
     sizes = (match for command in commands if (match := _ON_COMMAND.search(command)))
     return next((int(match[1]) for match in sizes), 0)
-
-
-def shorter(case: Case) -> tuple[str | tuple[str, int], ...]:
-    """Half of the context; nothing where it is short already, and no figure where it is not known."""
-    context = context_of(case)
-    if not context:
-        return ("context",)
-    return (("context", max(SMALLEST, context // 2 // 1024 * 1024)),) if context > SMALLEST else ()
 
 
 def setting(case: Case, flag: str, printed: str) -> str:
@@ -66,11 +58,11 @@ def levers_for(case: Case, *, compute: bool) -> list[str]:
     if not quantised.startswith("q"):
         names.append("quant_kv" if case.has("lc_param") or case.command_beside is not None else "kv_dtype")
     if setting(case, "parallel", "n_seq_max") != "1":
-        names.append("slots")
+        names.append("sequences")
     if not compute:
         return names
     micro_batch = setting(case, "ubatch_size", "n_ubatch")
     if not micro_batch.isdigit() or int(micro_batch) > 256:
-        names.append("ubatch")
+        names.append("batch")
     offloads = setting(case, "op_offload", "op_offload") != "False"
     return [*names, "op_offload"] if offloads and is_on_cpu(case) else names

@@ -21,7 +21,7 @@ Evidence: llama.cpp ggml-cuda.cu alloc_buffer; issue 20431.
 import re
 
 from oomph.doctor.reading.meanings import TROUBLES
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
@@ -33,7 +33,7 @@ _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
 @rule("weights_load", at_stage=True, engines=("llamacpp", "ollama"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.death.kind in TROUBLES or (not case.has(*_KINDS) and not case.memory):
         return None
     if (
@@ -67,14 +67,13 @@ def match(case: Case) -> Candidate | None:
         text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."
     layers = _layers(case, tried, free)
     experts = ["experts"] if case.value("lc_experts", "count") != 0 else []
-    remedies = levers(case, ("layers", layers) if layers else "layers", *experts, "overhead", "evict", "quant",
-                      first=("layers",))  # fmt: skip
-    return Candidate(
+    remedies: tuple[Named, ...] = (("layers", layers or None), *experts, "overhead", "evict", "checkpoint")
+    return Finding(
         Tier.COMPUTED if case.has(*_KINDS) else Tier.LIKELY,
         text,
         case.line(*_KINDS, "memory_short"),
         remedies,
-        (advice.reject("context", "the KV cache is allocated after the weights"),),
+        {"context": "the KV cache is allocated after the weights"},
     )
 
 
@@ -96,14 +95,18 @@ def _host(case: Case, tried: int) -> int:
     return free if free is not None and free < tried else 0
 
 
-def _host_short(case: Case, place: str, tried: int, free: int, host: int) -> Candidate:
+def _host_short(case: Case, place: str, tried: int, free: int, host: int) -> Finding:
     text = (
         f"{gib(tried)} were refused on {place}, although {gib(free)} were free there: the card is not what is short."
         f" The host has {gib(host)} left, and CUDA needs host memory for what it maps."
     )
-    remedies = (advice.host("more host memory, or less of it in use while the model is loaded", rank=-9),)
-    more = levers(case, "context", "layers", "quant")
-    return Candidate(Tier.COMPUTED, text, case.line(*_KINDS, "ol_system", "ol_offload"), (*remedies, *more))
+    remedies = ("more_host_memory",)
+    more = (
+        "context",
+        "layers",
+        "checkpoint",
+    )
+    return Finding(Tier.COMPUTED, text, case.line(*_KINDS, "ol_system", "ol_offload"), (*remedies, *more))
 
 
 def _layers(case: Case, tried: int | None, free: int | None) -> int:

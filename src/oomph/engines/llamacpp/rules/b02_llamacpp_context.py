@@ -18,8 +18,8 @@ What does not: a higher -ngl.
 Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
-from oomph.engines.llamacpp.log.context import levers_for, shorter
+from oomph.doctor.writing import Case, Finding, Tier, rule
+from oomph.engines.llamacpp.log.context import levers_for
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
@@ -29,7 +29,7 @@ _KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_alloc_comput
 
 
 @rule("kv_alloc", "sampler_warmup", "runtime_request", engines=("llamacpp", "ollama"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.failed and case.stage in ("runtime_request", "sampler_warmup") and case.has(*_AT_RUN_TIME):
         return _at_run_time(case)
     if case.stage != "kv_alloc" or not case.has(*_KINDS):
@@ -57,28 +57,17 @@ def match(case: Case) -> Candidate | None:
     if case.has("lc_pipeline_retry"):
         text += " llama.cpp tried again without pipeline parallelism and went on."
     # A layer that is moved to the CPU takes its part of the KV cache with it and leaves its weights' room free.
-    names = levers_for(case, compute=bool(compute))
-    several = bool(copies and copies > 1)
-    names += ["split", "one_copy"] if several else []
-    first = ("one_copy", "context", "layers") if several else _first(names, compute=bool(compute))
-    remedies = levers(case, *shorter(case), *names, first=first)
-    return Candidate(
+    levers = ["context", *levers_for(case, compute=bool(compute))]
+    levers += ["split", "one_copy"] if copies and copies > 1 else []
+    return Finding(
         Tier.COMPUTED if case.failed else Tier.LIKELY,
         text,
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
-        remedies,
+        tuple(levers),
     )
 
 
-def _first(names: list[str], *, compute: bool) -> tuple[str, ...]:
-    if "op_offload" in names:  # streamed weights are most of such a buffer
-        return ("op_offload", "ubatch", "context")
-    if compute:
-        return ("ubatch", "context", "layers") if "ubatch" in names else ("context", "layers")
-    return ("context", "layers", "quant_kv")
-
-
-def _at_run_time(case: Case) -> Candidate:
+def _at_run_time(case: Case) -> Finding:
     """Scratch pools are not part of any printed buffer: they grow with the first long prompts."""
     lines = case.line(*_AT_RUN_TIME, "lc_prompt_cache")
     if any("kIOGPU" in observation.text for observation in case.all("lc_late")):
@@ -90,11 +79,17 @@ def _at_run_time(case: Case) -> Candidate:
         text = "The buffers had all been allocated; cuBLAS then found no room for its handle and workspace."
     else:
         text = "The buffers had all been allocated; the GPU ran out in the scratch pool while a request was processed."
-    remedies = levers(case, "ubatch", "layers", *shorter(case), "slots", "overhead", first=("layers",))
-    return Candidate(Tier.COMPUTED, text, lines, remedies)
+    remedies = (
+        "batch",
+        "layers",
+        "context",
+        "sequences",
+        "overhead",
+    )
+    return Finding(Tier.COMPUTED, text, lines, remedies)
 
 
-def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
+def _metal(case: Case, lines: tuple[int, ...]) -> Finding:
     """Metal allocates lazily: buffers above the recommended working set fail when they are first used."""
     buffers = sum(
         int(observation.values.get("size", 0))
@@ -104,7 +99,11 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
     text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
     text += f" The log shows {gib(buffers)} of them." if buffers else ""
     remedies = (
-        *levers(case, *shorter(case), "quant", "kv_dtype"),
-        advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
+        *(
+            "context",
+            "checkpoint",
+            "kv_dtype",
+        ),
+        "wired_limit",
     )
-    return Candidate(Tier.COMPUTED, text, lines, remedies)
+    return Finding(Tier.COMPUTED, text, lines, remedies)

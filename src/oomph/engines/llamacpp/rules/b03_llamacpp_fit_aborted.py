@@ -17,14 +17,14 @@ What does not: --fit on: it is on already. -ngl 99 "to be safe".
 Evidence: llama.cpp common_fit_params; issue 19437.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 _FLAGS = {"n_gpu_layers": "-ngl", "tensor_split": "-ts", "tensor_buft_overrides": "-ot"}
 
 
 @rule("weights_load", "kv_alloc", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     abort = next(iter(case.all("lc_fit_abort")), None)
     if abort is None:
         return None
@@ -41,9 +41,7 @@ def match(case: Case) -> Candidate | None:
     before, after = case.value("lc_fit_context", "before"), case.value("lc_fit_context", "after")
     if before and after:
         text += f" It did lower the context from {before:,} to {after:,} tokens first."
-    remedies = (
-        Remedy("fit", f"without {flag}", "flag", costs="some layers run on the CPU", rank=0),
-        Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=4),
+    rejected = {"fit_on": "it is on already: the flag beside it is what stops it"}
+    return Finding(
+        Tier.SAID, text, case.line("lc_fit_abort", "lc_malloc", "lc_fit_need"), (("fit", flag), "checkpoint"), rejected
     )
-    rejected = (Rejected("fit_on", "--fit on", "it is on already: the flag beside it is what stops it"),)
-    return Candidate(Tier.SAID, text, case.line("lc_fit_abort", "lc_malloc", "lc_fit_need"), remedies, rejected)

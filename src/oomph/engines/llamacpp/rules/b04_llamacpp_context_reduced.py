@@ -18,12 +18,12 @@ What does not: -c 0 in the hope of more: it means the whole trained length, and 
 Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.ir.log_kinds import LogKind
 
 
 @rule("kv_alloc", "weights_load", engines=("llamacpp", "ollama"), failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.failed or not case.has("lc_fit_context", "ol_retry_context"):
         return None
     kind: LogKind = "lc_fit_context" if case.has("lc_fit_context") else "ol_retry_context"
@@ -32,5 +32,8 @@ def match(case: Case) -> Candidate | None:
         return None
     who = "llama.cpp's --fit" if kind == "lc_fit_context" else "Ollama, after a load that failed,"
     text = f"{who} lowered the context from {before:,} to {after:,} tokens so that the model stays on the GPU."
-    remedies = levers(case, "kv_dtype", ("context_up", before))
-    return Candidate(Tier.COMPUTED, text, case.line(kind), remedies)
+    remedies = (
+        "kv_dtype",
+        ("context_up", before),
+    )
+    return Finding(Tier.COMPUTED, text, case.line(kind), remedies)

@@ -20,8 +20,8 @@ Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, levers, rule
-from oomph.engines.llamacpp.log.context import context_of, shorter
+from oomph.doctor.writing import Case, Finding, Tier, rule
+from oomph.engines.llamacpp.log.context import context_of
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
@@ -36,7 +36,7 @@ _KINDS: tuple[LogKind, ...] = (
 
 
 @rule("host_ram", at_stage=True, engines=("llamacpp", "ollama"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.has(*_KINDS, "ol_runner_died"):
         return None
     if case.has("sigkill", "host_kill", "container_kill"):
@@ -53,11 +53,16 @@ def match(case: Case) -> Candidate | None:
     cells = context_of(case)
     text += f" The context is {cells:,} tokens." if cells else ""
     remedies = (
-        *levers(case, *shorter(case), "flash", "slots", "quant", first=("context",)),
-        advice.host("free memory on the host", rank=2),
+        *(
+            "context",
+            "flash",
+            "sequences",
+            "checkpoint",
+        ),
+        "free_host",
     )
-    rejected = (Rejected("layers", "fewer layers on the GPU", "it moves more into the memory that is short"),)
-    return Candidate(Tier.COMPUTED, text, case.line(*_KINDS), remedies, rejected)
+    rejected = {"layers": "it moves more into the memory that is short"}
+    return Finding(Tier.COMPUTED, text, case.line(*_KINDS), remedies, rejected)
 
 
 def _tried(case: Case) -> int:

@@ -16,17 +16,22 @@ What does not: reloading; another runtime.
 Evidence: LM Studio's bug tracker 1202, 1471.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("startup_free_memory")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.has("lc_guard") or not case.failed:
         return None
     need = case.value("lc_guard", "need")
     estimate = gib(need) if need is not None else "more than the machine has"
     text = f"LM Studio estimated {estimate} for this model and these settings, and loaded nothing."
-    remedies = levers(case, "context", "kv_dtype", "quant", "guardrail")
-    rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
-    return Candidate(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)
+    remedies = (
+        "context",
+        "kv_dtype",
+        "checkpoint",
+        "guardrail",
+    )
+    rejected = {"reload": "the estimate stays the same"}
+    return Finding(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)

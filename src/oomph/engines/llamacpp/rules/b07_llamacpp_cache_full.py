@@ -20,11 +20,11 @@ What does not: a smaller -b or -ub (the retries do just that), fewer layers on t
 Evidence: llama.cpp tools/server/server-context.cpp (update_slots), src/llama-context.cpp (decode); issues 6603, 4185.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request", engines=("llamacpp", "ollama"), failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.failed or not case.has("lc_kv_full"):
         return None
     wanted, room = case.value("lc_kv_full", "asked"), case.value("lc_kv_full", "room")
@@ -36,6 +36,10 @@ def match(case: Case) -> Candidate | None:
             "slots together; no memory is missing, and the server goes on."
         )
     up = max(8192, 2 * -(-wanted // 4096) * 4096) if wanted else None
-    remedies = levers(case, ("context_up", up) if up else "context_up", "slots", "kv_dtype")
-    rejected = (advice.reject("layers", "the cells are counted by the context, wherever the layers are"),)
-    return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)
+    remedies = (
+        ("context_up", up) if up else "context_up",
+        "sequences",
+        "kv_dtype",
+    )
+    rejected = {"layers": "the cells are counted by the context, wherever the layers are"}
+    return Finding(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)

@@ -15,12 +15,12 @@ What does not: num_gpu 0, which moves everything into RAM.
 Evidence: ollama server/sched (0.29); issue 8734.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("host_ram")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     refusal = case.first("ol_host_refused")
     need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
     if refusal is None and case.failed and case.death.kind == "ol_runner_died" and case.stage == "host_ram":
@@ -32,14 +32,15 @@ def match(case: Case) -> Candidate | None:
     text += f", {gib(free)} are free." if free else "."
     far = bool(free) and need > 1.5 * free  # no context makes up for half of the model
     text += " That is far more: only a smaller model or quantisation makes up for it." if far else ""
-    first = ("quant", "context") if far else ("context",)
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         (refusal.line,),
         (
-            advice.host("free memory on the host", rank=1),
-            *levers(case, "context", "slots", "quant", first=first),
+            "free_host",
+            "context",
+            "sequences",
+            "checkpoint",
         ),
-        (Rejected("layers", "num_gpu 0", "it moves everything into the memory that is short"),),
+        {"layers_on_cpu": "it moves everything into the memory that is short"},
     )

@@ -20,8 +20,7 @@ Evidence: ollama issues 9181, 8447, 11090.
 import re
 
 from oomph.doctor.reading.meanings import TROUBLES
-from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
-from oomph.engines.llamacpp.log.context import shorter
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")
@@ -37,7 +36,7 @@ _LACK = re.compile(r"(?i)memory|alloc|context|kv cache")
         "B02",
     ),
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
     available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
     died = case.has("ol_runner_died")
@@ -62,7 +61,12 @@ def match(case: Case) -> Candidate | None:
     if cells:
         text += f" {cells:,} cells: num_ctx x parallel slots."
     parallel = case.value("ol_parallel", "parallel")
-    names = ("layers", "overhead", "ubatch", "slots") if running else ("layers", "slots", "overhead", "quant")
-    remedies = levers(case, *shorter(case), *names)
+    names = (
+        ("layers", "overhead", "batch", "sequences") if running else ("layers", "sequences", "overhead", "checkpoint")
+    )
+    remedies = (
+        "context",
+        *names,
+    )
     tier = Tier.COMPUTED if running or (died and (kv or parallel)) else Tier.LIKELY
-    return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), remedies, ())
+    return Finding(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), remedies)

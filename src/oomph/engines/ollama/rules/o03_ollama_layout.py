@@ -16,12 +16,12 @@ What does not: a higher num_gpu.
 Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("weights_load")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or not case.has("ol_layout") or case.stage == "host_ram":
         return None
     layers = case.value("ol_layout", "num_gpu")
@@ -33,8 +33,15 @@ def match(case: Case) -> Candidate | None:
     available, context = case.value("ol_gpu", "available"), case.value("ol_request", "cells")
     text += f" {gib(available)} were available on the GPU." if available else ""
     text += f" The context is {context:,} tokens." if context else ""
-    remedies = [*levers(case, "context", "overhead", "evict", "quant")]
+    remedies = [
+        *(
+            "context",
+            "overhead",
+            "evict",
+            "checkpoint",
+        )
+    ]
     if layers is not None:
-        remedies.insert(0, Remedy("layers_auto", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
-    rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
-    return Candidate(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
+        remedies.insert(0, "layers_auto")
+    rejected = {"more_layers": "the placement that was tried is too large already"}
+    return Finding(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)

@@ -15,12 +15,12 @@ What does not: a lower fraction, which the documentation advises for the other O
 Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 4330.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("kv_check")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     shown = case.first("sg_no_pool")
     if shown is None and case.death.kind == "sg_profiled":
         shown = case.first("sg_profiled")
@@ -38,12 +38,17 @@ def match(case: Case) -> Candidate | None:
         need = need or weights / before
         text += f" {gib(weights)} of {gib(before)} are weights: the fraction must be above {weights / before:.3f}"
         text += f", it is {fraction:g}." if isinstance(fraction, (int, float)) else "."
-    target = min(0.97, (need or 0.9) + 0.02)
-    remedies = levers(case, ("fraction_up", round(target, 3)), "quant", ("tp_up", 2 * case.tp), "offload")
-    return Candidate(
+    target = (need or 0.9) + 0.02
+    remedies = (
+        ("share_up", round(target, 3)),
+        "checkpoint",
+        ("more_gpus", 2 * case.tp),
+        "offload",
+    )
+    return Finding(
         Tier.SAID,
         text,
         (shown.line, *case.line("sg_weights")),
         remedies,
-        (advice.reject("fraction_down", "it makes the share that is already full smaller"),),
+        {"share_down": "it makes the share that is already full smaller"},
     )

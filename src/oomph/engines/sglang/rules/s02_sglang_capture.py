@@ -17,12 +17,12 @@ Evidence: SGLang's hyper-parameter tuning page; sglang PR 9083.
 
 import re
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib, human
 
 
 @rule("cudagraph_capture")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     begun = case.failed and case.before("sg_capture_begin") and not case.before("sg_capture_end")
     short = case.failed and case.memory and case.stage == "cudagraph_capture"
     if not (case.has("sg_capture_failed") or begun or short) or other_reason(case) or reason_lost(case):
@@ -35,13 +35,17 @@ def match(case: Case) -> Candidate | None:
         text += f" {human(tried)} were missing."
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
-    remedies = levers(case, ("fraction_down", down), "capture", "eager")
-    return Candidate(
+    remedies = (
+        ("share_down", down),
+        "fewer_graphs",
+        "no_graphs",
+    )
+    return Finding(
         Tier.SAID if case.has("sg_capture_failed") else Tier.COMPUTED if begun and case.memory else Tier.POSSIBLE,
         text,
         case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
         remedies,
-        (advice.reject("fraction_up", "graphs live outside of the static share"),),
+        {"share_up": "graphs live outside of the static share"},
     )
 
 

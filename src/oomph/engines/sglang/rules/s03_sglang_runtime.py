@@ -16,12 +16,12 @@ What does not: a higher fraction.
 Evidence: sglang issue 6027.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import human
 
 
 @rule("runtime_request", "kv_alloc")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.has("sg_no_pool", "sg_capture_failed"):
         return None
     slots = case.failed and case.in_traceback("alloc_for_extend", "alloc_for_decode", "token_slots")
@@ -33,36 +33,47 @@ def match(case: Case) -> Candidate | None:
         return None
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
-    remedies = levers(case, "chunk", ("fraction_down", down), "requests")
-    rejected = (advice.reject("fraction_up", "prefill buffers live outside of the static share"),)
+    remedies = (
+        "batch",
+        ("share_down", down),
+        "sequences",
+    )
+    rejected = {"share_up": "prefill buffers live outside of the static share"}
     if (unsaid or short) and not oom and not retract:
         text = "A forward pass failed while serving; what it needs lives outside of the static share."
         sure = case.memory and (unsaid or case.death.basis in ("message", "traceback", "milestone"))
         tier = Tier.LIKELY if sure else Tier.POSSIBLE
-        return Candidate(tier, text, case.line("sg_exception", "frame")[:2], remedies, rejected)
+        return Finding(tier, text, case.line("sg_exception", "frame")[:2], remedies, rejected)
     if oom:
         return _buffer(case, down, remedies, rejected)
     if case.failed:
         text = "The token pool had no room for the next batch, and the server ended: more was admitted than it holds."
-        shrink = (advice.reject("fraction_down", "the pool would only become smaller"),)
+        shrink = {"share_down": "the pool would only become smaller"}
         lines = case.line("sg_pool_full", "sg_no_slots", "sg_retract", "frame")[:3]
-        more = levers(case, "requests", "chunk", ("fraction_up", min(0.95, down + 0.08)), first=("requests",))
-        return Candidate(Tier.LIKELY, text, lines, more, shrink)
+        more = (
+            "sequences",
+            "batch",
+            ("share_up", round(down + 0.08, 3)),
+        )
+        return Finding(Tier.LIKELY, text, lines, more, shrink)
     text = "The token pool is full and requests are retracted: they run again later. Slow, but no failure."
-    return Candidate(
+    return Finding(
         Tier.LIKELY,
         text,
         case.line("sg_retract", "sg_pool_full", "sg_no_slots"),
-        levers(case, "requests"),
-        (advice.reject("fraction_down", "the pool would only become smaller"),),
+        ("sequences",),
+        {"share_down": "the pool would only become smaller"},
     )
 
 
-def _buffer(case: Case, down: float, remedies: tuple[Remedy, ...], rejected: tuple[Rejected, ...]) -> Candidate:
+def _buffer(case: Case, down: float, levers: tuple[Named, ...], useless: dict[str, str]) -> Finding:
     tried = case.oom_value("tried")
     text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
     if tried and case.total and tried > case.total * 0.6:
         text += " It is larger than the card: sized by the model's full context. A smaller --context-length shrinks it."
-        shorter = levers(case, ("context", 131072), ("fraction_down", down))
-        return Candidate(Tier.LIKELY, text, case.line("torch_oom"), shorter, rejected)
-    return Candidate(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), remedies, rejected)
+        shorter = (
+            ("context", 131072),
+            ("share_down", down),
+        )
+        return Finding(Tier.LIKELY, text, case.line("torch_oom"), shorter, useless)
+    return Finding(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), levers, useless)

@@ -17,14 +17,12 @@ What does not: --mem-fraction-static, in either direction.
 Evidence: sglang cuda_graph_runner.py CUDA_GRAPH_CAPTURE_FAILED_MSG; sglang issue 6033.
 """
 
-from msgspec.structs import replace
-
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.engines.sglang.rules.s02_sglang_capture import other_reason, reason_lost
 
 
 @rule("cudagraph_capture")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     why = other_reason(case)
     if not why and not (case.failed and reason_lost(case)):
         return None
@@ -37,20 +35,15 @@ def match(case: Case) -> Candidate | None:
             "Capture failed; what of stands in a line above that is not here. The advice that is printed is the same "
             "for every error, and nothing else in this text speaks of a lack of memory."
         )
-    eager = Remedy(
-        "eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=2
-    )
-    backend = Remedy("backend", "another --attention-backend", "flag", costs="other kernels", rank=1)
     if not why:
-        whole = Remedy("host", "give the whole log: what it failed of stands above the advice", "host", rank=0)
-        ways = (whole, replace(eager, rank=1), *levers(case, "fraction_down"), backend)
+        ways = ("whole_log", "no_graphs", "share_down", "backend")
         settle = 'the line "Capture cuda graph failed: ..." and the traceback above it'
-        return Candidate(Tier.LIKELY, text, case.line("sg_capture_failed"), ways, settle=settle)
+        return Finding(Tier.LIKELY, text, case.line("sg_capture_failed"), ways, settle=settle)
     no = "memory is not what it failed of"
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         case.line("sg_capture_failed"),
-        (backend, eager),
-        (advice.reject("fraction_down", no), advice.reject("fraction_up", no)),
+        ("backend", "no_graphs"),
+        {"share_down": no, "share_up": no},
     )

@@ -16,12 +16,12 @@ What does not: free_gpu_memory_fraction: it is applied to what is left afterward
 Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib, human
 
 
 @rule("profile_run", "other")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or not (case.memory or case.has("tr_oom")) or case.before("tr_budget", "tr_kv"):
         return None
     if case.stage not in match.stages or case.has("tr_component"):
@@ -34,12 +34,15 @@ def match(case: Case) -> Candidate | None:
     text += f" ({gib(weights)})." if weights else "."
     if tried:
         text += f" {human(tried)} were missing."
-    remedies = levers(case, "max_num_seqs", "batched_tokens", "eager", "quant")
-    why = "the fraction is taken of what is left after this run"
-    rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
-    return Candidate(
-        Tier.LIKELY, text, case.line("tr_weights", "tr_created", "torch_oom", "tr_oom"), remedies, rejected
+    remedies = (
+        "sequences",
+        "batch",
+        "no_graphs",
+        "checkpoint",
     )
+    why = "the fraction is taken of what is left after this run"
+    rejected = {"share_down": why}
+    return Finding(Tier.LIKELY, text, case.line("tr_weights", "tr_created", "torch_oom", "tr_oom"), remedies, rejected)
 
 
 def _pytorch_backend(case: Case) -> bool:

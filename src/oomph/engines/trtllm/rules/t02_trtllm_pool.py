@@ -18,26 +18,38 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("kv_alloc", "runtime_request", "cudagraph_capture")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     pool = number(last(case.observations, "tr_kv", "kv"), "kv")  # printed twice: the temporary one is the first
     kv, fraction = pool or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
     if case.has("tr_no_sequence"):
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
-        shorter = levers(case, "context", "fraction_up", "kv_dtype")
-        return Candidate(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), shorter)
+        shorter = (
+            "context",
+            "share_up",
+            "kv_dtype",
+        )
+        return Finding(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), shorter)
     if case.has("tr_over_budget"):
         text = "The states that every slot of max_batch_size has from the start are larger than the whole KV budget."
-        fewer = levers(case, "max_num_seqs", "fraction_up", first=("max_num_seqs",))
-        return Candidate(Tier.SAID, text, case.line("tr_over_budget"), fewer)
+        fewer = (
+            "sequences",
+            "share_up",
+        )
+        return Finding(Tier.SAID, text, case.line("tr_over_budget"), fewer)
     if case.death.kind == "tr_budget":
         text = "The weights and the dummy run's peak leave nothing for the KV pool."
-        smaller = levers(case, "quant", "tp_up", "batched_tokens", "max_num_seqs")
-        return Candidate(Tier.COMPUTED, text, case.line("tr_budget"), smaller)
+        smaller = (
+            "checkpoint",
+            "more_gpus",
+            "batch",
+            "sequences",
+        )
+        return Finding(Tier.COMPUTED, text, case.line("tr_budget"), smaller)
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
@@ -50,9 +62,13 @@ def match(case: Case) -> Candidate | None:
     if case.stage == "kv_alloc" and not case.before("tr_budget", "tr_kv"):
         text = "The engine was loaded; its buffers and its KV pool did not fit beside it."
     down = round((fraction or 0.9) - 0.1, 2)
-    remedies = levers(case, ("fraction_down", down), "batched_tokens", "max_num_seqs")
-    rejected = (Rejected("max_num_seqs_alone", "a smaller max_batch_size alone", "the pool keeps its size"),)
-    return Candidate(
+    remedies = (
+        ("share_down", down),
+        "batch",
+        "sequences",
+    )
+    rejected = {"sequences_alone": "the pool keeps its size"}
+    return Finding(
         Tier.COMPUTED, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected
     )
 

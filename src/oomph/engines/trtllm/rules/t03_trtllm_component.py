@@ -23,7 +23,7 @@ Evidence: TensorRT-LLM py_executor_creator.py (1.0), its own list of what to red
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
 
@@ -40,7 +40,7 @@ def _pool_share(case: Case) -> float:
 
 
 @rule("weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "other")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     component = case.first("tr_component")
     if component is None:
         return _build(case) or _unnamed(case)
@@ -51,26 +51,38 @@ def match(case: Case) -> Candidate | None:
     steps = ((str(step.values.get("component", "")), _took(step)) for step in case.all("tr_step"))
     took = [f"{part} {gib(size)}" for part, size in steps if size > GIB // 8]
     text += f" Before it: {', '.join(took)}." if took else ""
-    rejected: tuple[Rejected, ...] = ()
-    remedies = levers(case, "batched_tokens", "max_num_seqs", "fraction_down")
+    rejected: dict[str, str] = {}
+    remedies: tuple[Named, ...] = (
+        "batch",
+        "sequences",
+        "share_down",
+    )
     if name == "KV cache":
-        remedies = levers(case, "fraction_down", "batched_tokens")
-        rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
+        remedies = (
+            "share_down",
+            "batch",
+        )
+        rejected = {"sequences": "the pool keeps its size"}
     elif "temporary" in name:
-        remedies = levers(case, "max_num_seqs", "context", "fraction_down", first=("max_num_seqs",))
+        remedies = (
+            "sequences",
+            "context",
+            "share_down",
+        )
         if _pool_share(case) > 0.5:
             why = "the temporary pool has a block for every slot of max_batch_size, whatever the tokens (1.2.0rc8)"
-            rejected = (Rejected("batched_tokens", "a smaller max_num_tokens, as the report itself advises", why),)
+            rejected = {"batch": why}
     elif name.startswith(("Model", "Draft")) and "usage" not in name:
-        remedies = levers(case, "quant", ("tp_up", 2 * case.tp), first=("quant", "tp_up"))
+        remedies = (
+            "checkpoint",
+            ("more_gpus", 2 * case.tp),
+        )
         why = "the KV cache is sized after the model is there"
-        rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
-    return Candidate(
-        Tier.SAID, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected
-    )
+        rejected = {"share_down": why}
+    return Finding(Tier.SAID, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected)
 
 
-def _build(case: Case) -> Candidate | None:
+def _build(case: Case) -> Finding | None:
     """TensorRT's builder: a tactic or a plug-in's scratch space for the largest batch that the engine is built for."""
     built = case.death.kind in ("tr_no_build", "tr_no_engine", "tr_oom") and case.stage == "other"
     in_build = case.memory and case.stage == "other" and case.in_traceback("build_engine", "/commands/build.py")
@@ -80,19 +92,23 @@ def _build(case: Case) -> Candidate | None:
     text = "The engine's build ran out of memory: its buffers are as large as the largest batch that it is built for."
     if tried and free:
         text += f" {gib(tried)} of scratch space were asked for where {gib(free)} are there."
-    remedies = levers(case, "max_num_seqs", "batched_tokens", "context", "quant", ("tp_up", 2 * case.tp),
-                      first=("max_num_seqs", "batched_tokens", "context"))  # fmt: skip
+    remedies = ("sequences", "batch", "context", "checkpoint", ("more_gpus", 2 * case.tp),)  # fmt: skip
     lines = case.line("tr_no_build", "tr_no_engine", "torch_oom")
     memory = case.memory or case.has("tr_no_engine") or bool(tried) or case.has("tr_building")
-    return Candidate(Tier.LIKELY if memory else Tier.POSSIBLE, text, lines, remedies, settle="the builder's first [E]")
+    return Finding(Tier.LIKELY if memory else Tier.POSSIBLE, text, lines, remedies, settle="the builder's first [E]")
 
 
-def _unnamed(case: Case) -> Candidate | None:
+def _unnamed(case: Case) -> Finding | None:
     """The report's first line alone: what could not be created stands in a line that is missing."""
     executor = next((o for o in case.all("tr_executor") if "insufficient" in o.text), None)
     if executor is None or not case.failed:
         return None
     text = "A part of the executor did not fit on the GPU; which one stands in the lines behind this one."
-    remedies = levers(case, "fraction_down", "batched_tokens", "max_num_seqs", "quant")
+    remedies = (
+        "share_down",
+        "batch",
+        "sequences",
+        "checkpoint",
+    )
     settle = 'the line "The following component could not be created"'
-    return Candidate(Tier.LIKELY, text, (executor.line,), remedies, settle=settle)
+    return Finding(Tier.LIKELY, text, (executor.line,), remedies, settle=settle)

@@ -19,13 +19,13 @@ tokens.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.ir.observation import Observation
 from oomph.units import gib
 
 
 @rule("runtime_request", "kv_alloc", "cudagraph_capture", "profile_run", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     cut = _final_cut(case)
     if cut is None or case.failed:
         return None
@@ -40,8 +40,13 @@ def match(case: Case) -> Candidate | None:
     total = case.value("tr_budget", "total")
     if outside and total and outside > total // 4:
         text += f" {gib(outside)} are in use outside of PyTorch: on unified memory that is the page cache."
-    remedies = levers(case, ("fraction_up", 0.95), "kv_dtype", "batched_tokens", "max_num_seqs")
-    return Candidate(Tier.SAID, text, (cut.line, *case.line("tr_budget")), remedies)
+    remedies = (
+        "share_up",
+        "kv_dtype",
+        "batch",
+        "sequences",
+    )
+    return Finding(Tier.SAID, text, (cut.line, *case.line("tr_budget")), remedies)
 
 
 def _final_cut(case: Case) -> Observation | None:

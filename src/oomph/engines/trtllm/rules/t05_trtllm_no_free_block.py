@@ -16,11 +16,11 @@ Evidence: TensorRT-LLM issue 19527: 32 beams, a batch of 8 and 256 blocks.
 """
 
 from oomph.doctor.ledger import last, number
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, levers, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("cudagraph_capture", "profile_run", "runtime_request", "kv_alloc", "other")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     full_pool = case.first("tr_pool_full")
     if full_pool is None or not case.failed:
         return None
@@ -29,6 +29,10 @@ def match(case: Case) -> Candidate | None:
     text = f"The KV pool{pool} had no free block for the next sequence."
     if case.has("tr_graphs"):
         text += " It was asked for by the dummy batch of the CUDA graphs, which takes its blocks once per beam."
-    remedies = levers(case, "max_num_seqs", "eager", "fraction_up")
-    rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", "the pool would be smaller still"),)
-    return Candidate(Tier.SAID, text, (full_pool.line, *case.line("tr_blocks", "tr_graphs")), remedies, rejected)
+    remedies = (
+        "sequences",
+        "no_graphs",
+        "share_up",
+    )
+    rejected = {"share_down": "the pool would be smaller still"}
+    return Finding(Tier.SAID, text, (full_pool.line, *case.line("tr_blocks", "tr_graphs")), remedies, rejected)

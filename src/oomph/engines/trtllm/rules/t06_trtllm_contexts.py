@@ -16,12 +16,12 @@ Evidence: TensorRT-LLM issue 3058: 590 MiB for each of eight ranks.
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Tier, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("other", "startup_free_memory", "weights_load", "profile_run", "kv_alloc", "runtime_request", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     observation = case.first("tr_contexts")
     if observation is None or case.failed:
         return None
@@ -29,4 +29,4 @@ def match(case: Case) -> Candidate | None:
     text = f"Every rank keeps a CUDA context on GPU 0, {gib(each)} each"
     text += f": {gib(ranks * each)} for {ranks} ranks" if ranks > 1 else ""
     text += ". The KV pool of GPU 0 is smaller by that much, and the other ranks follow the smallest."
-    return Candidate(Tier.SAID, text, (observation.line,), ())
+    return Finding(Tier.SAID, text, (observation.line,), ())

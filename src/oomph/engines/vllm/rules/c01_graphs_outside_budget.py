@@ -15,12 +15,12 @@ What does not: a higher utilization or a shorter context: the pool keeps its siz
 Evidence: vllm PR 30515, 38284; gpu_worker.py (0.19.1).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import GIB, gib, human
 
 
 @rule("cudagraph_capture", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
     graphs = case.value("graphs", "graphs") or case.value("graph_estimate", "estimate") or 0
     text = "The KV cache had been allocated; CUDA graphs did not fit beside it."
@@ -35,24 +35,17 @@ def match(case: Case) -> Candidate | None:
     if graphs:
         text += f" Graphs take about {gib(graphs)}."
     share = max(0.03, (graphs or GIB) / total) if total else 0.04
-    remedies = [
-        advice.capture(64),
-        advice.utilization(case, case.util - share),
-        advice.sequences(64),
-        Remedy(
-            "graph_mode",
-            "-O.cudagraph_mode=PIECEWISE",
-            "flag",
-            {"compilation_config": {"cudagraph_mode": "PIECEWISE"}},
-            costs="a little slower decoding",
-            rank=3,
-        ),
-        advice.eager(),
+    remedies: list[Named] = [
+        ("fewer_graphs", 64),
+        ("share_down", case.util - share),
+        ("sequences", 64),
+        "piecewise_graphs",
+        "no_graphs",
     ]
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("capture_begin", "torch_oom", "kv_tokens", "graph_estimate_off"),
         tuple(remedies),
-        advice.useless(case),
+        {},
     )

@@ -17,12 +17,12 @@ What does not: the higher utilization that the log itself proposes.
 Evidence: vllm issue 57475, PR 57595.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, human
 
 
 @rule("cudagraph_capture", "sampler_warmup", at_stage=True, since="0.20.0", dated=False, over=("C01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.util <= 0.95 or case.within("0.20.0") is False or case.has("graph_estimate_off") or case.v0:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
@@ -33,15 +33,10 @@ def match(case: Case) -> Candidate | None:
         "The estimate that"
         " was held back is taken on a minimal cache and falls a little short."
     )
-    raised = Rejected(
-        "util_up",
-        "the higher --gpu-memory-utilization that the log proposes",
-        "it takes away the little that is missing",
-    )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("torch_oom", "graph_util"),
-        (advice.utilization(case, case.util - 0.02), advice.capture(64)),
-        advice.useless(case, raised),
+        (("share_down", case.util - 0.02), ("fewer_graphs", 64)),
+        {"printed_share": "it takes away the little that is missing"},
     )

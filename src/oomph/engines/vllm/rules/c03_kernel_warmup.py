@@ -16,12 +16,12 @@ What does not: a shorter context.
 Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
 
 @rule("cudagraph_capture", at_stage=True, over=("C01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not (
         case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
         or case.before("autotune", "kernel_warmup")
@@ -33,22 +33,15 @@ def match(case: Case) -> Candidate | None:
     tried, free = case.oom_value("tried"), case.oom_value("free")
     if tried and free is not None:
         text += f" {human(tried)} were asked for, {human(free)} were free."
-    tuner = Remedy(
-        "autotune_off",
-        "--kernel-config '{\"enable_flashinfer_autotune\": false}'",
-        "flag",
-        {"kernel_config": {"enable_flashinfer_autotune": False}},
-        costs="kernels run untuned",
-        rank=1,
-    )
-    return Candidate(
+    tuner = "no_autotune"
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("autotune", "kernel_warmup", "torch_oom"),
         (
             tuner,
-            advice.env("VLLM_DEEP_GEMM_WARMUP", "skip", "the first requests are slower"),
-            advice.utilization(case, case.util - 0.02),
+            "no_deep_gemm_warmup",
+            ("share_down", case.util - 0.02),
         ),
-        advice.useless(case),
+        {},
     )

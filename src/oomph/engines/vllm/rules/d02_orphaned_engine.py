@@ -17,12 +17,12 @@ What does not: squeezing in beside the orphan with a lower utilization; empty_ca
 Evidence: vllm issues 55510, 34643, 42017; PR 34816.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("startup_free_memory", "weights_load")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     orphan = case.first("orphan")
     if orphan is None or not case.has("free_short", "torch_oom", "cuda_error_oom"):
         return None
@@ -31,14 +31,11 @@ def match(case: Case) -> Candidate | None:
     taken = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
     text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{taken}"
     remedies = (
-        advice.host(f"end process {pid} and wait for its memory; then start unchanged", rank=0),
-        advice.host(
-            "docker run --init (or a pod with shareProcessNamespace), so that children end with the server", rank=2
-        ),
+        ("end_process", pid),
+        "init",
     )
-    rejected = advice.useless(
-        case,
-        advice.reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
-        advice.reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
-    )
-    return Candidate(Tier.SAID, text, (orphan.line, *case.line("free_short")), remedies, rejected)
+    rejected = {
+        "share_down": "it would leave the orphan where it is and serve with what it left over",
+        "empty_cache": "it frees the caller's own cache, never another process's memory",
+    }
+    return Finding(Tier.SAID, text, (orphan.line, *case.line("free_short")), remedies, rejected)

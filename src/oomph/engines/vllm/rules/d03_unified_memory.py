@@ -22,7 +22,7 @@ check --kv-cache-memory-bytes alone, since the check compares utilization x tota
 Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/utils.py:716 (0.32.0); vllm issue 48140.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import GIB, gib
 
 
@@ -36,7 +36,7 @@ from oomph.units import GIB, gib
         "K01",
     ),
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.unified or case.has("kv_need"):
         return None
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
@@ -55,28 +55,19 @@ def match(case: Case) -> Candidate | None:
             "free,"
             " so the budget comes out too small although the memory could be had."
         )
-    remedies: tuple[Remedy, ...] = (
-        advice.host(
-            "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches   (before the start)", "the files are read again", rank=0
-        ),
-        advice.host("wait about a minute between stop and start", rank=0),
-        advice.utilization(case, min(0.85, case.util - 0.03) if not free or not total else (free - 2 * GIB) / total),
+    levers: tuple[Named, ...] = (
+        "drop_caches",
+        "wait",
+        ("share_down", (free - 2 * GIB) / total if free and total else None),
     )
     if case.stage != "startup_free_memory":  # the check compares the whole budget, whatever these bytes say
-        bytes_flag = {"kv_cache_memory_bytes": 8 * GIB}
-        cost = "the KV cache keeps this size"
-        fixed = Remedy("kv_bytes", "--kv-cache-memory-bytes 8G", "flag", bytes_flag, costs=cost, rank=2)
-        remedies = (*remedies, fixed)
-    rejected = advice.useless(
-        case,
-        advice.reject("reboot", "the page cache belongs to the kernel, a container restart leaves it"),
-        keep=("util_down",),
-    )
-    return Candidate(
+        levers = (*levers, ("kv_bytes", 8 * GIB))
+    rejected = {"reboot": "the page cache belongs to the kernel, a container restart leaves it"}
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("free_short", "available_kv"),
-        remedies,
+        levers,
         rejected,
         settle="free -h: a large buff/cache figure confirms it",
     )

@@ -15,11 +15,11 @@ What does not: a lower utilization.
 Evidence: vllm PR 36720; gpu_worker.py:695 (0.32.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("startup_free_memory", "kv_check", since="0.17.0", until="0.19.0", over=("D01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if (
         not case.rocm
         or case.within("0.17.0", "0.19.0") is not True
@@ -28,10 +28,10 @@ def match(case: Case) -> Candidate | None:
     ):
         return None
     text = f"vLLM {case.version} on ROCm profiles CUDA graphs with figures that HIP does not report reliably."
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("free_short", "torch_oom", "kv_none"),
-        (advice.upgrade("0.19.0"), advice.eager()),
-        advice.useless(case, advice.reject("util_down", "the measured figure is wrong, not the share")),
+        (("release", "0.19.0"), "no_graphs"),
+        {"share_down": "the measured figure is wrong, not the share"},
     )

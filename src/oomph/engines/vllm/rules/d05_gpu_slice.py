@@ -15,25 +15,25 @@ What does not: the board's size in any calculation.
 Evidence: cudaMemGetInfo's semantics; not verified on a MIG board here.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("startup_free_memory", "weights_load", "kv_check")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     slice_line = case.first("mig")
     if slice_line is None or not case.failed:
         return None
     total = case.total
     size = f" of {gib(total)}" if total else ""
     text = f"The device is a MIG slice{size}, not the whole board; everything must fit into the slice."
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         (slice_line.line, *case.line("free_short", "torch_oom")),
         (
-            Remedy("slice", "a larger MIG profile", "hardware", costs="a larger share of the board", rank=6),
-            advice.checkpoint(case),
+            "gpu_slice",
+            "checkpoint",
         ),
-        advice.useless(case),
+        {},
     )

@@ -18,26 +18,26 @@ What does not: pinned-memory workarounds, --swap-space.
 Evidence: vllm PR 41496, 50261; microsoft/WSL issue 11050.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("startup_free_memory", "weights_load", "runtime_request", over=("D01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.has("pin_memory_off", "uva_off") or not case.failed:
         return None
     if case.stage not in ("startup_free_memory", "weights_load", "runtime_request"):
         return None
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     text = "This is WSL: Windows keeps a changing part of the card for the display."
-    remedies = [advice.host("run the display on another adapter; close programs that draw", rank=1)]
+    remedies: list[Named] = ["display"]
     if free is not None and total:
         text += f" {gib(total - free)} of {gib(total)} were taken at the start."
-        remedies.insert(0, advice.utilization(case, (free - 0.5 * GIB) / total))
-    return Candidate(
+        remedies.insert(0, ("share_down", (free - 0.5 * GIB) / total))
+    return Finding(
         Tier.COMPUTED if free is not None else Tier.LIKELY,
         text,
         case.line("pin_memory_off", "uva_off", "free_short"),
         tuple(remedies),
-        advice.useless(case, advice.reject("swap", "it does nothing in V1, and host memory is not the problem")),
+        {"swap": "it does nothing in V1, and host memory is not the problem"},
     )

@@ -17,12 +17,12 @@ What does not: a higher utilization for the victim.
 Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the device).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("kv_check", "kv_alloc", over=("K01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     kv, weights, total = case.value("available_kv", "available"), case.value("weights", "weights"), case.total
     if kv is None or weights is None or not total or case.stage not in ("kv_check", "kv_alloc"):
         return None
@@ -38,17 +38,15 @@ def match(case: Case) -> Candidate | None:
         " charged. A neighbour that was loading at the same time explains it."
     )
     remedies = (
-        advice.host("start the engines one after the other", rank=0),
-        advice.kv_bytes(max(GIB, expected - 2 * GIB)),
+        "one_after_the_other",
+        ("kv_bytes", max(GIB, expected - 2 * GIB)),
     )
     outside = case.account.get("context") or 0
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if outside > 6 * GIB else Tier.LIKELY,
         text,
         case.line("available_kv", "weights"),
         remedies,
-        advice.useless(
-            case, advice.reject("util_up", "the neighbour's growth would be charged again, and both must fit")
-        ),
+        {"share_up": "the neighbour's growth would be charged again, and both must fit"},
         settle="nvidia-smi while the engine starts: a second process that grows",
     )

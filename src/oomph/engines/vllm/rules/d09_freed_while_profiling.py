@@ -14,12 +14,12 @@ What does not: less utilization or a shorter context.
 Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB
 
 
 @rule("profile_run")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("freed_while_profiling")
     if line is None:
         return None
@@ -29,15 +29,13 @@ def match(case: Case) -> Candidate | None:
         grew = f"grew from {before:g} to {after:g} GiB" if after > before else f"did not fall ({after:g} GiB)"
         text = f"Free memory {grew} while vLLM measured: another process gave memory back. Nothing is short."
     remedies = (
-        advice.host("start again when the other processes on this GPU are stable", rank=0),
-        advice.kv_bytes(8 * GIB),
+        "stable_neighbours",
+        ("kv_bytes", 8 * GIB),
     )
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         (line.line,),
         remedies,
-        advice.useless(
-            case, advice.reject("max_model_len", "nothing is short"), advice.reject("util_down", "nothing is short")
-        ),
+        {"context": "nothing is short", "share_down": "nothing is short"},
     )

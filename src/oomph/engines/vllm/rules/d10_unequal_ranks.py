@@ -15,12 +15,12 @@ What does not: more utilization on all ranks.
 Evidence: get_kv_cache_configs takes the minimum (0.21.0); vllm issue 34076.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("kv_check", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     values: dict[int, int] = {}
     for observation in case.all("available_kv"):
         number = observation.values.get("available")
@@ -35,13 +35,13 @@ def match(case: Case) -> Candidate | None:
         f"KV memory differs by rank ({shown}); rank {low} decides for all, {gib(waste)} on the best rank stay unused."
     )
     tier = Tier.LIKELY if case.failed and case.stage == "kv_check" else Tier.POSSIBLE
-    return Candidate(
+    return Finding(
         tier,
         text,
         case.line("available_kv"),
         (
-            advice.host(f"free GPU {low} of other processes", rank=0),
-            advice.env("VLLM_PP_LAYER_PARTITION", "fewer layers on the smaller card", "pipeline parallel only"),
+            ("free_rank", low),
+            "layer_partition",
         ),
-        advice.useless(case),
+        {},
     )

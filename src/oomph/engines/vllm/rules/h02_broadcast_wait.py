@@ -16,18 +16,18 @@ What does not: --shm-size.
 Evidence: distributed/device_communicators/shm_broadcast.py:109 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("other", "weights_load", "profile_run", "cudagraph_capture", "runtime_request", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.has("broadcast_wait") or case.failed:
         return None
-    return Candidate(
+    return Finding(
         Tier.POSSIBLE,
         "A process waits for a worker that is busy (compiling, loading, capturing) or dead; no memory is short.",
         case.line("broadcast_wait"),
-        (advice.host("wait, or look for the worker that printed an error", rank=0),),
-        (advice.reject("shm", "the buffer is not too small, nobody has read it yet"),),
+        ("wait_for_worker",),
+        {"shm": "the buffer is not too small, nobody has read it yet"},
         settle="py-spy dump of the workers, or the first error of any rank",
     )

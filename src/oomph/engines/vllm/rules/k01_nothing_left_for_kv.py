@@ -15,12 +15,12 @@ What does not: a shorter context: the KV cache is at zero whatever the context. 
 Evidence: kv_cache_utils.py:697 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("kv_check")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     kv = case.value("available_kv", "available")
     if kv is None:
         kv = case.value("v0_terms", "available")
@@ -39,27 +39,24 @@ def match(case: Case) -> Candidate | None:
         )
     elif known:
         text += f" Before it come {' + '.join(known)}, out of {case.util:g} of the card."
-    remedies = []
     if total and weights and weights > budget:
         text += " The weights alone are above the budget."
     missing = GIB - (kv if kv is not None else 0)
-    if case.util < 0.95:
-        target = case.util + missing / total if total else min(0.95, case.util + 0.05)
-        if target <= 0.98:
-            remedies.append(advice.utilization(case, max(target, case.util + 0.02)))
-    remedies += [
-        advice.sequences(16),
-        advice.smaller_batch(case),
-        advice.eager(),
-        advice.checkpoint(case),
-        advice.offload(case, missing),
-        advice.tensor_parallel(case),
-    ]
+    share = case.util + max(0.02, missing / total) if total else None
+    remedies = (
+        ("share_up", share),
+        ("sequences", 16),
+        "batch",
+        "no_graphs",
+        "checkpoint",
+        ("offload", missing),
+        "more_gpus",
+    )
     why = "KV memory is at or below zero before the context length is looked at"
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("kv_none", "available_kv", "v0_terms", "weights"),
-        tuple(remedies),
-        advice.useless(case, advice.reject("max_model_len", why)),
+        remedies,
+        {"context": why},
     )

@@ -17,16 +17,14 @@ What does not: fewer sequences; swap or offloading: one request must fit on the 
 Evidence: kv_cache_utils.py:715 (0.21.0).
 """
 
-from msgspec.structs import replace
-
 from oomph.doctor.reading.failure import UNSAID
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
-from oomph.engines.vllm.serving.safe_utilization import UNPLANNED
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
+from oomph.engines.vllm.serving.safe_utilization import unplanned_utilization
 from oomph.units import GIB, gib
 
 
 @rule("kv_check", since="0.7.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     check = case.first("kv_need")
     if check is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
         return _cut(case)
@@ -42,34 +40,35 @@ def match(case: Case) -> Candidate | None:
         else f"more KV cache than the {gib(have)} that are left."
     )
     if need and length:
-        text += f" That is {need / length / 1024:.3g} KiB a token; {gib(need - have)} are missing."
+        text += f" That is {need / length / 1024:.3g} KiB per token; {gib(need - have)} are missing."
     if estimate:
         text += f" {estimate:,} tokens fit."
-    remedies = []
+    remedies: list[Named] = []
     override = case.whole("num_gpu_blocks_override")
     if override and length:
         text += f" The pool was set by hand to {override:,} blocks: that, not the card, is what is left."
-        remedies.append(advice.drop_flag("--num-gpu-blocks-override", "vLLM sizes the pool by the memory there is"))
+        remedies.append("no_block_override")
     fits = estimate or (int(length * have / need * 0.97) if need else 0)
     if fits > 256:
-        remedies.append(advice.context(fits // 16 * 16))
-    if str(case.flag("kv_cache_dtype") or "auto") == "auto" and need:
-        remedies.append(advice.kv_dtype() if need / 2 <= have else _both(2 * fits // 16 * 16))
-    if need and total and (target := case.util + (need - have) / total + 0.005) <= 0.96:
-        remedies.append(advice.utilization(case, target + 0.01))
-    elif need and not total and case.util <= 0.9:
-        remedies += _higher_share(case, need - have, have)
-    remedies.append(advice.tensor_parallel(case))
-    return Candidate(
+        remedies.append(("context", fits // 16 * 16))
+    if str(case.flag("kv_cache_dtype") or "auto") == "auto" and need and need / 2 <= have:
+        remedies.append("kv_dtype")
+    if need and total:
+        remedies.append(("share_up", case.util + (need - have) / total + 0.015))
+    elif need and (enough := _card_for_a_higher_share(case, need - have, have)):
+        text += f" A higher share is enough on a GPU of {gib(enough)} or more."
+        remedies.append(("share_up", unplanned_utilization(case.unified)))
+    remedies.append("more_gpus")
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("kv_need", "kv_need_part", "available_kv"),
         tuple(remedies),
-        advice.useless(case, advice.reject("max_num_seqs", "the check asks for one request only")),
+        {"sequences": "the check asks for one request only"},
     )
 
 
-def _cut(case: Case) -> Candidate | None:
+def _cut(case: Case) -> Finding | None:
     """The log ends behind the line that says what is left for KV: next is the check for one request."""
     left = case.value("available_kv", "available")
     cut = case.death.kind in UNSAID or case.death.kind == "memory_short"
@@ -79,24 +78,18 @@ def _cut(case: Case) -> Candidate | None:
         f"{gib(left)} were left for the KV cache when it died, and its last words are not here: what is checked next is"
         " whether one request of the full length fits there."
     )
-    remedies = (advice.context(8192), advice.utilization(case, 0.95), advice.kv_dtype())
-    return Candidate(Tier.LIKELY, text, case.line("available_kv"), remedies, advice.useless(case))
+    remedies = ("context", "share_up", "kv_dtype")
+    return Finding(Tier.LIKELY, text, case.line("available_kv"), remedies, {})
 
 
 _BESIDE = 16 * GIB  # chosen: more than activations, graphs and a context ever took beside weights and KV cache
 
 
-def _higher_share(case: Case, missing: int, have: int) -> list[Remedy]:
-    """Whose card is not known: the size from which a higher share is enough, unless the log's weights rule it out."""
-    enough = round(missing / (UNPLANNED - case.util))
+def _card_for_a_higher_share(case: Case, missing: int, have: int) -> int:
+    """Whose card is not known: the size from which a higher share is enough; 0 where the log's weights rule it out."""
+    more = unplanned_utilization(case.unified) - case.util
+    if more < 0.04:  # a step that is hardly worth a restart
+        return 0
+    enough = round(missing / more)
     weights = case.value("weights", "weights")
-    if weights and (weights + have + _BESIDE) / case.util < enough:
-        return []
-    remedy = advice.utilization(case, UNPLANNED, f"enough on a GPU of {gib(enough)} or more")
-    return [replace(remedy, rank=3)]  # after a shorter context, which the log proves
-
-
-def _both(length: int) -> Remedy:
-    flags = {"kv_cache_dtype": "fp8", "max_model_len": length}
-    costs = f"KV values are kept in 8 bits; requests longer than {length:,} tokens are refused"
-    return Remedy("kv_dtype", f"--kv-cache-dtype fp8 --max-model-len {length}", "flag", flags, costs=costs, rank=4)
+    return 0 if weights and (weights + have + _BESIDE) / case.util < enough else enough

@@ -17,12 +17,12 @@ What does not: --swap-space.
 Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import gib
 
 
 @rule("kv_check", until="0.11.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     check = case.first("kv_need_v0")
     if check is None:
         return None
@@ -30,24 +30,18 @@ def match(case: Case) -> Candidate | None:
     text = f"The KV cache holds {tokens:,} tokens, one request may have {length:,}."
     kv = case.account.get("kv")
     if kv and tokens:
-        text += (
-            f" {gib(kv)} make {kv / tokens / 1024:.3g} KiB a token; {length:,} would take {gib(kv / tokens * length)}."
-        )
+        whole = gib(kv / tokens * length)
+        text += f" {gib(kv)} make {kv / tokens / 1024:.3g} KiB per token; {length:,} would take {whole}."
     if case.account.get("weights"):
         text += f" Weights are {gib(case.account.get('weights') or 0)}, per GPU."
-    remedies = [advice.context(max(16, tokens // 16 * 16))] if tokens >= 512 else []
-    if case.util < 0.95 and (higher := _share(case, kv, tokens, length)):
-        remedies.append(advice.utilization(case, higher))
+    remedies: list[Named] = [("context", max(16, tokens // 16 * 16))] if tokens >= 512 else []
+    if tokens and ((case.total and kv) or length <= 1.3 * tokens):
+        remedies.append(("share_up", _share(case, kv, tokens, length)))
     if 2 * tokens >= length:  # 8 bits hold twice as many tokens
-        remedies.append(advice.kv_dtype())
-    return Candidate(
-        Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), advice.useless(case)
-    )
+        remedies.append("kv_dtype")
+    return Finding(Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), {})
 
 
-def _share(case: Case, kv: int | None, tokens: int, length: int) -> float:
-    """The utilization at which the length would fit, 0.0 where none does; a little more where the card is not known."""
-    if not kv or not tokens or not case.total:
-        return min(0.97, case.util + 0.05) if tokens and length <= 1.3 * tokens else 0.0
-    wanted = case.util + kv / tokens * (length - tokens) / case.total + 0.01
-    return wanted if wanted <= 0.97 else 0.0
+def _share(case: Case, kv: int | None, tokens: int, length: int) -> float | None:
+    """The utilization at which the length would fit; None where the card is not known."""
+    return case.util + kv / tokens * (length - tokens) / case.total + 0.01 if kv and case.total else None

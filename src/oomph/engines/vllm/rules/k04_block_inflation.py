@@ -16,11 +16,11 @@ What does not: --block-size: it is overridden.
 Evidence: platforms/interface.py:646 (0.21.0), models/config.py:215 (0.19.1).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("kv_check", "kv_alloc", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     block = case.value("attention_block", "block_size")
     if block is None and not case.has("padding_layers"):
         return None
@@ -33,22 +33,8 @@ def match(case: Case) -> Candidate | None:
         )
     if added and waste is not None:
         text += f" {added} layers of padding waste up to {waste:g} % of the cache."
-    state = Remedy(
-        "state_dtype",
-        "--mamba-ssm-cache-dtype bfloat16",
-        "flag",
-        {"mamba_ssm_cache_dtype": "bfloat16"},
-        costs="recurrent states in 16 bits",
-        rank=3,
-    )
-    off = Remedy(
-        "prefix_off",
-        "--no-enable-prefix-caching",
-        "flag",
-        {"enable_prefix_caching": False},
-        costs="no reuse of common prefixes",
-        rank=3,
-    )
+    state = "state_dtype"
+    off = "prefix_caching"
     notable = (block or 0) >= 1024 or (waste or 0) >= 5
     tier = (
         Tier.POSSIBLE
@@ -57,10 +43,10 @@ def match(case: Case) -> Candidate | None:
         if notable and not case.failed
         else Tier.REMARK
     )
-    return Candidate(
+    return Finding(
         tier,
         text.strip(),
         case.line("attention_block", "page_padding", "padding_layers"),
         (state, off),
-        (advice.reject("block_size", "hybrid models set it themselves"),),
+        {"block_size": "hybrid models set it themselves"},
     )

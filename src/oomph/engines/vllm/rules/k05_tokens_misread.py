@@ -18,12 +18,12 @@ What does not: more utilization, or switching the hybrid manager off (which real
 Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39133 and 43308, PR 41069.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("kv_alloc", "cudagraph_capture", "runtime_request", failure=False, until="0.21.0", dated=False, plan_adds="pool")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     tokens, length = case.value("kv_tokens", "tokens"), case.value("concurrency", "max_model_len")
     times = case.real("concurrency", "concurrency")
     if case.failed or not tokens or not length or not times:
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     )
     kv = case.account.get("kv")
     if kv:
-        text += f" {gib(kv)} of KV memory is {kv / capacity / 1024:.3g} KiB a token, not {kv / tokens / 1024:.3g}."
+        text += f" {gib(kv)} of KV memory is {kv / capacity / 1024:.3g} KiB per token, not {kv / tokens / 1024:.3g}."
     if case.has("e5m2_mentioned", "e5m2_refused"):
         text += (
             " fp8_e5m2 KV was refused because up to 0.23 the check asks whether the checkpoint is quantised at all;"
@@ -50,19 +50,15 @@ def match(case: Case) -> Candidate | None:
             " An 8-bit KV cache needs compute capability 8.9 in vLLM's Triton backend, e4m3 and e5m2 alike: this card"
             " is older, so no release makes the pool larger that way."
         )
-    remedies = [
-        Remedy("none", "nothing to fix: read concurrency x max_model_len", "none", rank=0),
-        advice.upgrade("0.21.0", "an upgrade, to see the right figure; the pool is the same"),
-    ]
-    rejected = (
-        advice.reject("util_up", "the pool is not small; the figure is misread"),
-        Rejected(
-            "hybrid_off",
-            "--disable-hybrid-kv-cache-manager",
-            "it charges sliding-window layers as full attention:"
-            " the printed figure may look better, the capacity is worse",
-        ),
-    )
-    return Candidate(
-        Tier.COMPUTED, text, case.line("kv_tokens", "concurrency", "available_kv"), tuple(remedies), rejected
+    rejected = {
+        "share_up": "the pool is not small; the figure is misread",
+        "hybrid_manager": "it charges sliding-window layers as full attention:"
+        " the printed figure may look better, the capacity is worse",
+    }
+    return Finding(
+        Tier.COMPUTED,
+        text,
+        case.line("kv_tokens", "concurrency", "available_kv"),
+        ("nothing", ("release", "0.21.0")),
+        rejected,
     )

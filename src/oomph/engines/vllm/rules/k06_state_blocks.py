@@ -14,11 +14,11 @@ What does not: a shorter context.
 Evidence: config/compilation.py:1519 (0.32.0); vllm PR 38270, issue 49064.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("kv_check", since="0.20.0")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("mamba_blocks")
     if line is None:
         return None
@@ -29,18 +29,11 @@ def match(case: Case) -> Candidate | None:
         f" The default is sized for the GPU, not for this model."
     )
     nice = next((n for n in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1) if n <= blocks), max(1, blocks))
-    state = Remedy(
-        "state_dtype",
-        "--mamba-ssm-cache-dtype bfloat16",
-        "flag",
-        {"mamba_ssm_cache_dtype": "bfloat16"},
-        costs="recurrent states in 16 bits",
-        rank=4,
-    )
-    return Candidate(
+    state = "state_dtype"
+    return Finding(
         Tier.SAID,
         text,
         (line.line,),
-        (advice.sequences(nice), state),
-        advice.useless(case, advice.reject("max_model_len", "a state block does not depend on the context length")),
+        (("sequences", nice), state),
+        {"context": "a state block does not depend on the context length"},
     )

@@ -14,11 +14,11 @@ What does not: fp8_e4m3 on GPUs below compute capability 8.9.
 Evidence: attention.py:205 (0.32.0); vllm PR 45040, issue 39137.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("other", "weights_load", until="0.24.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("e5m2_refused") or (case.first("e5m2_mentioned") if not case.has("concurrency") else None)
     if line is None:
         return None
@@ -27,10 +27,7 @@ def match(case: Case) -> Candidate | None:
         "brings FP8 KV"
         " scales. 0.24.0 asks the right question."
     )
-    auto = Remedy(
-        "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
-    )
-    e4m3 = Rejected("kv_dtype", "--kv-cache-dtype fp8_e4m3", "below compute capability 8.9 Triton cannot compile it")
+    e4m3 = {"e4m3": "below compute capability 8.9 Triton cannot compile it"}
     old_card = case.has("fp8e4nv") or bool(case.capability and float(case.capability) < 8.9)
-    newer = () if old_card else (advice.upgrade("0.24.0"),)  # there the Triton backend refuses every fp8 format
-    return Candidate(Tier.SAID if case.failed else Tier.POSSIBLE, text, (line.line,), (*newer, auto), (e4m3,))
+    newer = () if old_card else (("release", "0.24.0"),)  # there the Triton backend refuses every fp8 format
+    return Finding(Tier.SAID if case.failed else Tier.POSSIBLE, text, (line.line,), (*newer, "kv_auto"), e4m3)

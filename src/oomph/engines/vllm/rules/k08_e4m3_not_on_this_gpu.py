@@ -13,11 +13,11 @@ What does not: any memory flag; fp8_e5m2, which the same check refuses (triton_a
 Evidence: vllm issue 26431, PR 45040.
 """
 
-from oomph.doctor.writing import Candidate, Case, Rejected, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("profile_run", "other")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("fp8e4nv")
     if line is None or case.has("concurrency"):
         return None
@@ -25,10 +25,8 @@ def match(case: Case) -> Candidate | None:
         "An 8-bit KV cache needs compute capability 8.9 (Ada, Hopper and newer) in vLLM's Triton backend; this card is"
         " older. Memory is not the problem."
     )
-    auto = Remedy(
-        "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
-    )
-    other = Rejected(
-        "kv_e5m2", "--kv-cache-dtype fp8_e5m2", "the same backend refuses every fp8 format below capability 8.9"
-    )
-    return Candidate(Tier.SAID, text, (line.line,), (auto,), (other, advice.reject("util_down", "no memory is short")))
+    useless = {
+        "e5m2": "the same backend refuses every fp8 format below capability 8.9",
+        "share_down": "no memory is short",
+    }
+    return Finding(Tier.SAID, text, (line.line,), ("kv_auto",), useless)

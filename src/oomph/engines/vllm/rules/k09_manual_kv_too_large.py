@@ -14,12 +14,12 @@ What does not: utilization: it is ignored.
 Evidence: gpu_worker.py:367 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib, human
 
 
 @rule("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request", at_stage=True, since="0.10.2")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("manual_kv")
     if line is None:
         return None
@@ -28,18 +28,10 @@ def match(case: Case) -> Candidate | None:
     if tried:
         text += f" {human(tried)} did not fit into {human(free)}."
     less = max(GIB // 2, kv - max(tried - free, 0) - GIB // 2)
-    smaller = Remedy(
-        "kv_bytes",
-        f"--kv-cache-memory-bytes {less}",
-        "flag",
-        {"kv_cache_memory_bytes": less},
-        costs="a smaller KV cache",
-        rank=1,
-    )
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         (line.line, *case.line("torch_oom")),
-        (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),
-        advice.useless(case, advice.reject("util_down", "ignored while the KV size is given in bytes")),
+        (("kv_bytes", less), "no_kv_bytes"),
+        {"share_down": "ignored while the KV size is given in bytes"},
     )

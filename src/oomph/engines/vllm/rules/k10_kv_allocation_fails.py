@@ -14,12 +14,12 @@ What does not: a shorter context: the pool keeps its size.
 Evidence: gpu_model_runner.py:6652 (0.21.0): one torch.zeros per KV tensor.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib, human
 
 
 @rule("kv_alloc", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.has("manual_kv"):
         return None
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
@@ -34,14 +34,11 @@ def match(case: Case) -> Candidate | None:
                 "the model's"
                 " full context, not by the budget."
             )
-            return Candidate(
+            return Finding(
                 Tier.LIKELY,
                 text,
                 case.line("torch_oom", "weights"),
-                (advice.sequences(16), advice.context(8192), advice.utilization(case, case.util - share)),
-                (),
+                (("sequences", 16), ("context", 8192), ("share_down", case.util - share)),
             )
-    remedies = (advice.utilization(case, case.util - share), advice.host("end what else runs on this GPU", rank=1))
-    return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, advice.useless(case)
-    )
+    remedies = (("share_down", case.util - share), "free_card_last")
+    return Finding(Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, {})

@@ -18,12 +18,12 @@ What does not: a little more utilization: the need is several times as large.
 Evidence: kv_cache_utils.py (0.21.0); config/vllm.py decides when it is off.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import gib
 
 
 @rule("kv_check", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     off = case.has("hybrid_off") or case.flag("disable_hybrid_kv_cache_manager") is True
     if not off:
         return None
@@ -31,15 +31,15 @@ def match(case: Case) -> Candidate | None:
     text = "The hybrid KV manager is off: sliding-window layers are charged for the whole context."
     if need and have is not None:
         text += f" That is how one request comes to need {gib(need)} ({gib(have)} are there)."
-    remedies = [advice.drop_flag("--disable-hybrid-kv-cache-manager", "none", "hybrid_on", 0)]
+    remedies: list[Named] = ["hybrid_manager"]
     if case.has("kv_connector"):
-        remedies.append(advice.drop_flag("--kv-transfer-config", "no KV connector", "connector_off", 2))
+        remedies.append("no_connector")
     if estimate := case.value("kv_need", "estimate"):
-        remedies.append(advice.context(estimate // 16 * 16))
-    return Candidate(
+        remedies.append(("context", estimate // 16 * 16))
+    return Finding(
         Tier.SAID,
         text,
         case.line("hybrid_off", "kv_need"),
         tuple(remedies),
-        advice.useless(case, advice.reject("util_up", "the need is several times too large, not a few per cent")),
+        {"share_up": "the need is several times too large, not a few per cent"},
     )

@@ -15,11 +15,11 @@ What does not: expecting a longer context from it: one request must still fit on
 Evidence: vllm issues 53042, 52656, 23087.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 
 
 @rule("host_ram", "runtime_request", "kv_alloc", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     connector = case.has("kv_connector") or case.flag("kv_transfer_config") or case.flag("kv_offloading_size")
     if not connector:
         return None
@@ -30,26 +30,17 @@ def match(case: Case) -> Candidate | None:
     )
     if isinstance(size, (int, float)) and size:
         text += f" A pool of {size:g} GiB pins up to {size * 1.95:.0f} GiB."
-    remedies = [advice.utilization(case, case.util - 0.02, "room for the staging buffers")]
+    levers: list[Named] = []
     if isinstance(size, (int, float)) and size > 1:
-        remedies.insert(
-            0,
-            Remedy(
-                "offload_pool",
-                f"--kv-offloading-size {size / 2:g}",
-                "flag",
-                {"kv_offloading_size": size / 2},
-                costs="fewer prefixes are kept",
-                rank=1,
-            ),
-        )
-    keep = () if case.stage == "host_ram" else ("util_down",)
-    if case.stage == "host_ram":
-        remedies = [r for r in remedies if r.lever != "util_down"] or [advice.host("more host memory", rank=3)]
-    return Candidate(
+        levers.append(("offload_pool", size / 2))
+    if case.stage != "host_ram":
+        levers.append(("share_down", case.util - 0.02))
+    elif not levers:
+        levers.append("more_host_memory")
+    return Finding(
         Tier.COMPUTED if case.stage == "host_ram" else Tier.LIKELY,
         text,
         case.line("kv_connector", "args", "host_kill", "container_kill"),
-        tuple(remedies),
-        advice.useless(case, keep=keep),
+        tuple(levers),
+        {},
     )

@@ -21,7 +21,7 @@ Evidence: modelopt.py is_layer_excluded (0.21.0); vllm issue 40291: 29.4 GiB on 
 """
 
 from oomph.doctor.rules.l01_weights_larger_than_card import room
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib, human
 
 FOUR_BIT = (
@@ -40,7 +40,7 @@ FOUR_BIT = (
 
 
 @rule("weights_load", at_stage=True, plan_adds="weights")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.before("weights"):
         return None
     named = f"{case.flag('quantization') or ''} {case.rebuilt.model}".lower()
@@ -48,7 +48,7 @@ def match(case: Case) -> Candidate | None:
         return None
     allocated, params = case.oom_value("allocated"), case.params
     if allocated is None or not params:
-        return Candidate(
+        return Finding(
             Tier.LIKELY,
             "The checkpoint is quantised, but which of its modules are is not in the log.",
             case.line("nvfp4", "torch_oom"),
@@ -75,20 +75,14 @@ def match(case: Case) -> Candidate | None:
             f" Nothing is loaded in full precision first: the {human(tried)} that failed are {module}, as stored; "
             "in 16 bits they would be several times as much."
         )
-    rejected = advice.useless(
-        case,
-        advice.reject(
-            "full_precision_first",
-            "a pre-quantised checkpoint is created at its stored width"
-            + (f": the {human(tried)} that failed are {module}, packed" if module else ""),
-        ),
-        advice.reject(
-            "quantize_flag", "the checkpoint brings its own quantisation; the flag cannot shrink what it left in BF16"
-        ),
-    )
+    rejected = {
+        "full_precision_first": "a pre-quantised checkpoint is created at its stored width"
+        + (f": the {human(tried)} that failed are {module}, packed" if module else ""),
+        "quantize_flag": "the checkpoint brings its own quantisation; the flag cannot shrink what it left in BF16",
+    }
     remedies = (
-        advice.checkpoint(case, "a checkpoint of the same model whose attention is quantised too (INT4 AWQ)"),
-        advice.tensor_parallel(case),
-        advice.offload(case, 3 * GIB),
+        "checkpoint",
+        "more_gpus",
+        ("offload", 3 * GIB),
     )
-    return Candidate(Tier.COMPUTED, text, case.line("nvfp4", "load_oom", "torch_oom"), remedies, rejected)
+    return Finding(Tier.COMPUTED, text, case.line("nvfp4", "load_oom", "torch_oom"), remedies, rejected)

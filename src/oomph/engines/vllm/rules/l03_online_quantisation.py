@@ -18,12 +18,12 @@ What does not: utilization, expandable segments.
 Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("weights_load", at_stage=True, until="0.16.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.before("weights") or str(case.flag("quantization") or "") != "fp8" or case.within("0.16.0") is True:
         return None
     if "fp8" in case.rebuilt.model.lower():
@@ -39,10 +39,8 @@ def match(case: Case) -> Candidate | None:
     if params and allocated:
         text += f" {gib(allocated)} were allocated, {allocated * case.tp / params:.1f} bytes per parameter."
     remedies = (
-        advice.checkpoint(case, "an FP8 checkpoint of the same model"),
-        advice.upgrade("0.16.0", "an upgrade; layers are then converted one at a time"),
-        advice.tensor_parallel(case),
+        "checkpoint",
+        ("release", "0.16.0"),
+        "more_gpus",
     )
-    return Candidate(
-        Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, advice.useless(case)
-    )
+    return Finding(Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, {})

@@ -17,12 +17,12 @@ What does not: --load-format bitsandbytes: it is chosen automatically since 2025
 Evidence: model_loader/bitsandbytes_loader.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("weights_load", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if "bitsandbytes" not in (case.flag("quantization"), case.flag("load_format")):
         return None
     text = (
@@ -32,5 +32,5 @@ def match(case: Case) -> Candidate | None:
     allocated, params = case.oom_value("allocated"), case.params
     if allocated and params:
         text += f" {gib(allocated)} are {allocated * case.tp / params:.2f} bytes per parameter."
-    remedies = (advice.checkpoint(case, "an AWQ, GPTQ or compressed-tensors checkpoint"), advice.tensor_parallel(case))
-    return Candidate(Tier.COMPUTED, text, case.line("engine_config", "torch_oom"), remedies, advice.useless(case))
+    remedies = ("checkpoint", "more_gpus")
+    return Finding(Tier.COMPUTED, text, case.line("engine_config", "torch_oom"), remedies, {})

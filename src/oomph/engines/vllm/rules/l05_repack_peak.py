@@ -18,21 +18,21 @@ What does not: utilization, context length.
 Evidence: vllm PR 47851 and 55103; base_loader.py process_weights_after_loading (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
 
 @rule("weights_load", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.in_traceback("process_weights_after_loading", "repack", "swizzle"):
         return None
     tried = case.oom_value("tried") or 0
     text = "All files had been read; the allocation that failed is the second copy of a layer that is being repacked"
     text += f" ({human(tried)})." if tried else "."
     remedies = (
-        advice.upgrade("0.26.0", "an upgrade; FP4 experts are then repacked one at a time"),
-        Remedy("moe_backend", "another --moe-backend", "flag", costs="other kernels, other speed", rank=3),
-        advice.tensor_parallel(case),
-        advice.offload(case),
+        ("release", "0.26.0"),
+        "moe_backend",
+        "more_gpus",
+        "offload",
     )
-    return Candidate(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, advice.useless(case))
+    return Finding(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, {})

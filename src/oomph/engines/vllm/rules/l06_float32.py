@@ -15,12 +15,12 @@ Evidence: config/model.py, dtype resolution (0.21.0): "auto" turns float32 check
 everywhere.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("weights_load", "kv_check", "profile_run")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or case.flag("dtype") not in ("float32", "torch.float32", "float"):
         return None
     if case.stage not in ("weights_load", "kv_check", "profile_run"):
@@ -32,11 +32,10 @@ def match(case: Case) -> Candidate | None:
             f"{gib(2 * case.params // case.tp)}."
         )
     name = "half" if case.before_ampere else "bfloat16"  # bfloat16 begins with compute capability 8.0
-    half = Remedy("dtype", f"--dtype {name}", "flag", {"dtype": name}, costs="none for nearly all models", rank=0)
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("engine_config", "args"),
-        (half,),
-        advice.useless(case, advice.reject("quantize_flag", "the dtype alone halves it, without loss of quality")),
+        (("dtype", name),),
+        {"quantize_flag": "the dtype alone halves it, without loss of quality"},
     )

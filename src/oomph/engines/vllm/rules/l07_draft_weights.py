@@ -15,12 +15,12 @@ What does not: fewer speculative tokens: the weights stay the same.
 Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("weights_load", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.memory:
         return None
     inside = case.in_traceback("speculator", "load_draft_model", "/eagle", "drafter", "draft_model")
@@ -30,10 +30,8 @@ def match(case: Case) -> Candidate | None:
     text = "The target model was loaded; the draft model's weights no longer fit"
     text += f" ({gib(allocated)} were allocated)." if allocated else "."
     remedies = (
-        advice.drop_flag("--speculative-config", "no speculative decoding", "no_spec", 3),
-        advice.tensor_parallel(case),
+        "no_drafts",
+        "more_gpus",
     )
-    rejected = advice.useless(
-        case, advice.reject("spec_tokens", "the number of drafted tokens does not change the draft's weights")
-    )
-    return Candidate(Tier.COMPUTED, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
+    rejected = {"draft_tokens": "the number of drafted tokens does not change the draft's weights"}
+    return Finding(Tier.COMPUTED, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)

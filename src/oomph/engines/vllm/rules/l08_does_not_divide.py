@@ -14,11 +14,11 @@ What does not: 3, 5 or 6 ranks for models with 8, 32 or 64 heads.
 Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("other")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("heads_divide") or case.first("shape_divide")
     if line is None:
         return None
@@ -34,22 +34,4 @@ def match(case: Case) -> Candidate | None:
     else:
         text += f"a quantised layer's size does not divide over {tp} ranks in whole groups."
         down = max(1, tp // 2)
-    remedies = (
-        Remedy(
-            "tp",
-            f"--tensor-parallel-size {down}",
-            "flag",
-            {"tensor_parallel_size": down},
-            costs="fewer GPUs used",
-            rank=2,
-        ),
-        Remedy(
-            "pp",
-            f"--tensor-parallel-size {down} --pipeline-parallel-size {max(2, tp // max(1, down))}",
-            "flag",
-            {"tensor_parallel_size": down, "pipeline_parallel_size": max(2, tp // max(1, down))},
-            costs="pipeline bubbles",
-            rank=3,
-        ),
-    )
-    return Candidate(Tier.SAID, text, (line.line,), remedies)
+    return Finding(Tier.SAID, text, (line.line,), (("fewer_ranks", down), ("stages", down)))

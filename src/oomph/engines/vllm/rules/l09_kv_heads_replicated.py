@@ -16,11 +16,11 @@ What does not: still more tensor parallelism in order to gain context.
 Evidence: QKVParallelLinear (0.21.0): num_kv_heads = max(1, total // tp).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("kv_check", at_stage=True, over=("K02",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.kv_heads or case.tp <= case.kv_heads:
         return None
     copies = case.tp // case.kv_heads
@@ -28,19 +28,10 @@ def match(case: Case) -> Candidate | None:
         f"{case.tp} ranks share {case.kv_heads} KV heads: every head is stored {copies} times, so a token costs as much"
         f" KV memory per GPU as with {case.kv_heads} ranks."
     )
-    change = f"--tensor-parallel-size {case.kv_heads} --pipeline-parallel-size {copies}"
-    split = Remedy(
-        "pp",
-        change,
-        "flag",
-        {"tensor_parallel_size": case.kv_heads, "pipeline_parallel_size": copies},
-        costs="pipeline bubbles",
-        rank=2,
-    )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("kv_need", "kv_none", "args"),
-        (split,),
-        advice.useless(case, advice.reject("tp_up", "ranks beyond the KV heads only copy the cache")),
+        (("stages", case.kv_heads),),
+        {"more_gpus": "ranks beyond the KV heads only copy the cache"},
     )

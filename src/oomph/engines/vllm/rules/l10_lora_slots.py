@@ -15,33 +15,27 @@ What does not: --max-cpu-loras: it only concerns host memory.
 Evidence: lora/layers (0.21.0), vllm PR 22782.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.text.tables import all_that_hold
 
 
 @rule("weights_load", "kv_check", "profile_run", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     lora = case.flag("enable_lora") or case.whole("max_loras") or case.in_traceback("create_lora", "lora_manager")
     if not lora:
         return None
     sure = case.in_traceback("create_lora", "/lora/")
     loras, rank = case.whole("max_loras") or 1, case.whole("max_lora_rank") or 16
     text = f"LoRA slots are allocated at the start: {loras} adapters of rank {rank}, for every target layer."
-    refused = "adapters of a higher rank are refused"
     remedies = all_that_hold(
-        (loras > 1, Remedy("lora", "--max-loras 1", "flag", {"max_loras": 1}, costs="one adapter at a time", rank=2)),
-        (rank > 16, Remedy("lora_rank", "--max-lora-rank 16", "flag", {"max_lora_rank": 16}, costs=refused, rank=2)),
-        (
-            True,
-            Remedy(
-                "lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1
-            ),
-        ),
+        (loras > 1, "one_adapter"),
+        (rank > 16, "adapter_rank"),
+        (True, "sharded_adapters"),
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if sure else Tier.LIKELY,
         text,
         case.line("args", "torch_oom"),
         tuple(remedies),
-        advice.useless(case),
+        {},
     )

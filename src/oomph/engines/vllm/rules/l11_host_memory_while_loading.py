@@ -18,12 +18,12 @@ What does not: any GPU flag; --swap-space.
 Evidence: vllm issue 56410 (1.9x measured); config/parallel.py:237 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("host_ram", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     loading = case.before("load_begin", "load_files", "load_files_done", "offloaded") and not case.before(
         "available_kv", "serving"
     )
@@ -50,27 +50,16 @@ def match(case: Case) -> Candidate | None:
             text += (
                 " On unified memory the GPU's reservation and the page cache of the weight files count as host memory."
             )
-    remedies = [
-        advice.host("more host memory or a higher container limit: twice the offloaded size while loading", rank=4)
-    ]
+    remedies: list[Named] = ["host_memory_for_offload"]
     if case.has("ray_kill"):
-        remedies.insert(0, advice.env("RAY_memory_monitor_refresh_ms", "0", "Ray no longer protects the node", rank=0))
+        remedies.insert(0, "ray_monitor")
     if wanted:
         half = max(1, wanted // 2)
-        remedies.append(
-            Remedy(
-                "offload",
-                f"--cpu-offload-gb {half}",
-                "flag",
-                {"cpu_offload_gb": half},
-                costs="more must fit on the GPU",
-                rank=3,
-            )
-        )
-    return Candidate(
+        remedies.append(("less_offload", half))
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill", "mmap_failed", "offloaded"),
         tuple(remedies),
-        advice.useless(case, advice.reject("shm", "shared memory is taken from the same RAM")),
+        {"shm": "shared memory is taken from the same RAM"},
     )

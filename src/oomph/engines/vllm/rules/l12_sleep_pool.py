@@ -1,4 +1,4 @@
-"""L12: sleep mode's pool keeps what the load frees, and the load runs out.
+"""L12: Sleep mode's pool keeps what the load frees.
 
 What it is: with --enable-sleep-mode the weights are created and converted inside one pool of PyTorch's. Whatever a
 conversion frees stays in that pool until the load is over: blocks that no later request fits are held beside the
@@ -18,7 +18,7 @@ Evidence: device_allocator/cumem.py use_memory_pool (0.32.0); vllm issues 34877,
 (tests/truth/h200-newest.jsonl).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 _OTHERS = 0.1  # of the card
@@ -26,7 +26,7 @@ _POOLED = 0.2  # of what PyTorch had: more than graphs take, and there are none 
 
 
 @rule("weights_load", at_stage=True, over=("L01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     pools, allocated = case.oom_value("pools"), case.oom_value("allocated")
     pooled = bool(pools and allocated and pools > _POOLED * allocated)
     asked = bool(case.flag("enable_sleep_mode") or case.flag("enable_cumem_allocator"))
@@ -37,14 +37,14 @@ def match(case: Case) -> Candidate | None:
     text = "Sleep mode loads the weights into a pool that gives nothing back until the load is over."
     if allocated:
         text += f" PyTorch held {gib(allocated)}, with what conversions had freed on the way."
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if case.has("cumem_oom") or pooled else Tier.LIKELY,
         text,
         case.line("cumem_oom", "torch_oom"),
         (
-            advice.host("without --enable-sleep-mode", "the server cannot sleep", "enable_sleep_mode", 0),
-            advice.tensor_parallel(case),
-            advice.checkpoint(case),
+            "no_sleep_mode",
+            "more_gpus",
+            "checkpoint",
         ),
-        advice.useless(case, advice.reject("expandable", "it does not work with sleep mode")),
+        {"expandable": "it does not work with sleep mode"},
     )

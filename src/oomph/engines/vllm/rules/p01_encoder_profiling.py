@@ -17,7 +17,7 @@ What does not: context length or utilization.
 Evidence: gpu_model_runner.py:5888 (0.21.0); vllm PR 41723, issues 27992, 34209.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
 TOWER = (
@@ -35,7 +35,7 @@ TOWER = (
 
 
 @rule("profile_run")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.stage != "profile_run" or not (case.failed or case.has("mm_worst_case")):
         return None
     worst = case.value("mm_worst_case", "tokens")
@@ -54,23 +54,14 @@ def match(case: Case) -> Candidate | None:
     if tried:
         text += f" {human(tried)} were missing."
     remedies = (
-        advice.mm_limit(),
-        advice.text_only(),
-        Remedy(
-            "pixels",
-            "--mm-processor-kwargs '{\"max_pixels\": 1003520}'",
-            "flag",
-            {"mm_processor_kwargs": {"max_pixels": 1003520}},
-            costs="images are scaled down",
-            rank=2,
-        ),
+        "fewer_images",
+        "text_only",
+        "smaller_images",
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if inside or worst else Tier.LIKELY,
         text,
         case.line("encoder_budget", "mm_worst_case", "torch_oom"),
         remedies,
-        advice.useless(
-            case, advice.reject("max_model_len", "the encoder's budget is not limited by the context length")
-        ),
+        {"context": "the encoder's budget is not limited by the context length"},
     )

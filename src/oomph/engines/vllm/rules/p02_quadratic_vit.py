@@ -15,12 +15,12 @@ What does not: quantisation or utilization.
 Evidence: gpustack issue 4963.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("profile_run", "runtime_request", at_stage=True, over=("P01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.in_traceback("vit_attn_wrappers", "torch_sdpa_wrapper"):
         return None
     tried = case.oom_value("tried")
@@ -29,18 +29,11 @@ def match(case: Case) -> Candidate | None:
     text = (
         f"One allocation of {gib(tried)}" if tried else "An allocation"
     ) + " in the vision tower's attention: heads x patches x patches, built because no flash kernel serves it here."
-    backend = Remedy(
-        "vit_backend",
-        "--mm-encoder-attn-backend FLASH_ATTN",
-        "flag",
-        {"mm_encoder_attn_backend": "FLASH_ATTN"},
-        costs="none, where the GPU has it",
-        rank=0,
-    )
-    return Candidate(
+    backend = "vision_backend"
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("torch_oom", "encoder_budget"),
-        (backend, advice.mm_limit()),
-        advice.useless(case),
+        (backend, "fewer_images"),
+        {},
     )

@@ -18,21 +18,12 @@ What does not: utilization: the profiling run does not obey it. The context leng
 Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import gib, human
-
-_CHUNKED = Remedy(
-    "chunked",
-    "--enable-chunked-prefill --max-num-batched-tokens 2048",
-    "flag",
-    {"enable_chunked_prefill": True, "max_num_batched_tokens": 2048},
-    costs="long prompts in more steps",
-    rank=1,
-)
 
 
 @rule("profile_run", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.has("freed_while_profiling", "fp8e4nv"):
         return None
     tokens = case.whole("max_num_batched_tokens")
@@ -51,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         text += f", {length:,} tokens." if length else "."
     smaller = 1024 if tokens and tokens <= 2048 else 2048
     if case.v0 and not tokens:
-        remedies = [advice.context(8192), _CHUNKED, advice.sequences(16), advice.checkpoint(case)]
-        return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
-    remedies = [advice.batch(smaller), advice.sequences(16), advice.checkpoint(case), advice.tensor_parallel(case)]
-    return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
+        levers: tuple[Named, ...] = ("context", "chunked_prefill", "sequences", "checkpoint")
+    else:
+        levers = (("batch", smaller), "sequences", "checkpoint", "more_gpus")
+    return Finding(Tier.LIKELY, text, case.line("weights", "torch_oom"), levers)

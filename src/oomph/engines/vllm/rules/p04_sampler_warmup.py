@@ -16,12 +16,12 @@ What does not: context length, KV dtype.
 Evidence: gpu_model_runner.py:5769 (0.21.0); defaults are 256 sequences, 1024 on large cards.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import human
 
 
 @rule("profile_run", "sampler_warmup")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("sampler_oom")
     if line is None and not (case.failed and case.stage == "sampler_warmup"):
         return None
@@ -37,15 +37,14 @@ def match(case: Case) -> Candidate | None:
     if tried and free is not None:
         text += f" {human(tried)} were asked for, {human(free)} were free."
     smaller = max(1, (n or 256) // 4)
-    remedies = [advice.sequences(smaller)]
+    remedies: list[Named] = [("sequences", smaller)]
     if late:
-        remedies.append(advice.utilization(case, case.util - 0.03))
-    rejected = advice.useless(
-        case,
-        advice.reject("max_model_len", "the sampler's buffers are sequences x vocabulary"),
-        advice.reject("kv_dtype", "the sampler's buffers are sequences x vocabulary"),
-    )
-    return Candidate(
+        remedies.append(("share_down", case.util - 0.03))
+    rejected = {
+        "context": "the sampler's buffers are sequences x vocabulary",
+        "kv_dtype": "the sampler's buffers are sequences x vocabulary",
+    }
+    return Finding(
         Tier.SAID if line else Tier.COMPUTED,
         text,
         case.line("sampler_oom", "torch_oom", "graphs"),

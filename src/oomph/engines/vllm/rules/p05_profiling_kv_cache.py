@@ -23,12 +23,12 @@ Evidence: gpu_model_runner.py:5800 and 5864 (0.19.1); vllm PR 48483 (0.26.0) say
 """
 
 from oomph.doctor.ledger import number
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, MIB, gib
 
 
 @rule("cudagraph_profile", at_stage=True, since="0.18.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     blocks = next(
         (
             number(observation, "blocks")
@@ -42,8 +42,6 @@ def match(case: Case) -> Candidate | None:
         "vLLM was building the throw-away KV cache on which it tries out CUDA graphs; the real one had not been "
         "sized yet."
     )
-    gain = 0
-    remedies = []
     page = page_of(tried, half, blocks) if blocks and tried else 0
     if blocks and page:
         count = tensors(case)
@@ -57,8 +55,6 @@ def match(case: Case) -> Candidate | None:
             text += f" {done} such tensors already lay beside {gib(weights)} of weights."
         if count:
             text += f" {count} are needed: {page * blocks * count / GIB:.4g} GiB in all."
-        gain = page * blocks * (count or 1)
-        remedies = [advice.sequences(8, gain), advice.capture(32, gain)]
     context = case.account.get("context") or 0
     if context > 2 * GIB and case.tp == 1:
         text += (
@@ -66,21 +62,13 @@ def match(case: Case) -> Candidate | None:
             "behind by"
             " kernel tuning in the profiling run (P06)."
         )
-    remedies = [
-        *(remedies or [advice.sequences(8), advice.capture(32)]),
-        advice.kv_bytes(3 * GIB),
-        advice.eager(),
-        advice.upgrade("0.26.0", "an upgrade; with a small --max-num-seqs"),
-    ]
-    rejected = (
-        [advice.reject("no_spec", "without the draft the blocks are as many and nearly as large")] if case.spec else []
-    )
-    return Candidate(
+    drafts = {"no_drafts": "without the draft the blocks are as many and nearly as large"}
+    return Finding(
         Tier.SAID if case.memory else Tier.POSSIBLE,
         text,
         case.line("blocks_override", "torch_oom", "padding_layers", "weights"),
-        tuple(remedies),
-        advice.useless(case, *rejected),
+        (("sequences", 8), ("fewer_graphs", 32), ("kv_bytes", 3 * GIB), "no_graphs", ("release", "0.26.0")),
+        drafts if case.spec else {},
     )
 
 

@@ -15,12 +15,12 @@ What does not: expandable segments, empty_cache, fewer sequences.
 Evidence: vllm issue 36973, PRs 36599 and 38343.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile", since="0.18.0", over=("C01",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     context = case.account.get("context") or 0
     if not case.failed or context <= 2 * GIB or case.tp > 1 or case.oom is None or not case.before("weights"):
         return None
@@ -31,13 +31,12 @@ def match(case: Case) -> Candidate | None:
         " Kernel tuning during the profiling run leaves that much behind on some hybrid models."
     )
     tuned = case.has("warmup_run", "gdn_warmup") or case.in_traceback("gated_delta", "fla_", "chunk_")
-    remedies = (advice.upgrade("0.20.0"), advice.checkpoint(case), advice.batch(1024))
-    rejected = advice.useless(
-        case,
-        advice.reject("expandable", "the memory is the driver's, not PyTorch's"),
-        advice.reject("empty_cache", "the memory is the driver's, not PyTorch's"),
-    )
-    return Candidate(
+    remedies = (("release", "0.20.0"), "checkpoint", ("batch", 1024))
+    rejected = {
+        "expandable": "the memory is the driver's, not PyTorch's",
+        "empty_cache": "the memory is the driver's, not PyTorch's",
+    }
+    return Finding(
         (Tier.COMPUTED if context > 3 * GIB else Tier.LIKELY) if tuned else Tier.POSSIBLE,
         text,
         case.line("torch_oom", "warmup_run"),

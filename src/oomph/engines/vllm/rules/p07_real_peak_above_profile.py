@@ -16,7 +16,7 @@ What does not: fewer sequences, a shorter context, swap.
 Evidence: vllm issue 52872, PRs 52935 and 53222 (9.57 GiB profiled, 26.75 needed).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.units import gib, human
 
 WORDS = (
@@ -34,7 +34,7 @@ WORDS = (
 
 
 @rule("runtime_request", "profile_run", at_stage=True, over=("R08",))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     named = case.in_traceback(*WORDS)
     if case.stage == "profile_run" and not named:
         return None
@@ -54,18 +54,17 @@ def match(case: Case) -> Candidate | None:
         text += f" {human(tried)} were asked for, {human(free)} of {gib(case.total)} were free."
     elif tried:
         text += f" {human(tried)} were asked for."
-    remedies = [advice.smaller_batch(case)]
+    remedies: list[Named] = ["batch"]
     if case.total and tried:
         share = max(0.02, (tried - (free or 0)) / case.total + 0.01)
-        remedies.append(advice.utilization(case, case.util - share))
+        remedies.append(("share_down", case.util - share))
     else:
-        remedies.append(advice.utilization(case, case.util - 0.05))
-    rejected = advice.useless(
-        case,
-        advice.reject("max_num_seqs", "the peak follows the prefill chunk, not the number of sequences"),
-        advice.reject("max_model_len", "the peak follows the prefill chunk, not the context limit"),
-    )
-    return Candidate(
+        remedies.append(("share_down", case.util - 0.05))
+    rejected = {
+        "sequences": "the peak follows the prefill chunk, not the number of sequences",
+        "context": "the peak follows the prefill chunk, not the context limit",
+    }
+    return Finding(
         Tier.COMPUTED if named else Tier.POSSIBLE if case.death.basis == "guess" else Tier.LIKELY,
         text,
         case.line("torch_oom", "stats", "frame")[:3],

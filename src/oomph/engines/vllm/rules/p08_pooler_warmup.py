@@ -13,16 +13,14 @@ What does not: utilization: the profiling run does not obey it.
 Evidence: gpu_model_runner.py:5849 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("profile_run")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("pooler_oom")
     if line is None:
         return None
     n = case.value("pooler_oom", "requests") or 256
     text = f"The pooler ({line.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
-    return Candidate(
-        Tier.SAID, text, (line.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), advice.useless(case)
-    )
+    return Finding(Tier.SAID, text, (line.line,), (("sequences", max(1, n // 4)), ("batch", 2048)), {})

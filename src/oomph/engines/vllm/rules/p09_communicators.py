@@ -16,21 +16,21 @@ What does not: quantisation.
 Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm issue 39788.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 _REMEDIES = (
-    advice.env("NCCL_MAX_NCHANNELS", "4", "slower collectives"),
-    advice.env("NCCL_CUMEM_ENABLE", "0", "none known"),
+    "fewer_channels",
+    "nccl_cumem",
 )
 
 
 @rule("startup_free_memory", "weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "runtime_request")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     context = case.account.get("context") or 0
     if case.failed and case.death.kind == "nccl_oom":
         text = "NCCL itself could not get memory: its buffers are allocated outside of PyTorch, beside all the rest."
-        return Candidate(Tier.COMPUTED, text, case.line("nccl_oom"), _REMEDIES, advice.useless(case))
+        return Finding(Tier.COMPUTED, text, case.line("nccl_oom"), _REMEDIES, {})
     if not case.failed or case.tp < 2 or context < 1.5 * GIB or case.oom is None:
         return None
     text = (
@@ -38,11 +38,11 @@ def match(case: Case) -> Candidate | None:
         "communicators"
         " (NCCL channels, all-reduce and all-to-all buffers)."
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED if context > 3 * GIB and case.stage != "runtime_request" else Tier.POSSIBLE,
         text,
         case.line("nccl", "torch_oom"),
         _REMEDIES,
-        advice.useless(case),
+        {},
         settle="VLLM_LOGGING_LEVEL=DEBUG prints non-torch memory",
     )

@@ -19,12 +19,12 @@ What does not: 0.99 utilization: the run-time head-room goes first.
 Evidence: vllm issues 50780 and 45178; gpu_model_runner.py:6049 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("kv_check", failure=False, since="0.18.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     actual, estimate = case.value("graph_pool", "actual"), case.value("graph_pool", "estimate")
     if estimate is None:
         estimate = case.value("graph_estimate", "estimate")
@@ -36,12 +36,12 @@ def match(case: Case) -> Candidate | None:
             "the KV cache"
             f" was made {gib(-estimate)} too large. The next allocation may fail."
         )
-        return Candidate(
+        return Finding(
             Tier.LIKELY,
             text,
             case.line("graph_estimate"),
-            (advice.utilization(case, case.util - 0.08),),
-            advice.useless(case, keep=("util_down",)),
+            (("share_down", case.util - 0.08),),
+            {},
         )
     need, have = case.value("kv_need", "need"), case.value("kv_need", "available")
     if case.failed:
@@ -62,13 +62,7 @@ def match(case: Case) -> Candidate | None:
         tier = Tier.LIKELY
     else:
         return None
-    off = advice.env(
-        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-        "0",
-        "no reserve for graphs: lower utilization a little",
-        lever="graph_estimate_off",
-        rank=1,
-    )
+    off = "graph_estimate"
     kv = case.value("available_kv", "available") or have or 0
-    remedies = (off, advice.kv_bytes(kv + (estimate - (actual or estimate // 4))), advice.capture(64))
-    return Candidate(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, advice.useless(case))
+    remedies = (off, ("kv_bytes", kv + (estimate - (actual or estimate // 4))), ("fewer_graphs", 64))
+    return Finding(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, {})

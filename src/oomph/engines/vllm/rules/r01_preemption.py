@@ -15,11 +15,11 @@ What does not: --swap-space. And fewer requests do not protect from OOM: the poo
 Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed; vllm issue 18115.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 
 
 @rule("runtime_request", failure=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     stats = [
         observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
     ]
@@ -39,14 +39,14 @@ def match(case: Case) -> Candidate | None:
     )
     text += ": slow, but no failure."
     times = case.real("concurrency", "concurrency")
-    remedies = [advice.kv_dtype(), advice.utilization(case, min(0.97, case.util + 0.03))]
+    remedies: list[Named] = ["kv_dtype", ("share_up", case.util + 0.03)]
     running = max((int(observation.values["running"]) for observation in stats), default=0)
     if running > 1:
-        remedies.insert(0, advice.sequences(max(1, int(times or running * 0.7))))
-    return Candidate(
+        remedies.insert(0, ("sequences", max(1, int(times or running * 0.7))))
+    return Finding(
         Tier.LIKELY,
         text,
         case.line("stats", "preempted"),
         tuple(remedies),
-        (advice.reject("swap", "V1 never swaps; the flag did nothing and is gone since 0.18"),),
+        {"swap": "V1 never swaps; the flag did nothing and is gone since 0.18"},
     )

@@ -16,12 +16,12 @@ What does not: fewer sequences, a shorter context limit.
 Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 5907 and 38830.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
 
 @rule("runtime_request", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.in_traceback("prompt_logprobs", "compute_logprobs", "get_logprobs", "log_softmax", "loglikelihood"):
         return None
     tried = case.oom_value("tried")
@@ -31,14 +31,10 @@ def match(case: Case) -> Candidate | None:
     )
     if tried:
         text += f" {human(tried)} were missing."
-    return Candidate(
+    return Finding(
         Tier.SAID if case.memory else Tier.LIKELY,
         text,
         case.line("torch_oom", "prompt_logprobs"),
-        (advice.batch(512), advice.utilization(case, case.util - 0.05)),
-        advice.useless(
-            case,
-            advice.reject("max_num_seqs", "one request is enough"),
-            advice.reject("max_model_len", "the chunk counts, not the limit"),
-        ),
+        (("batch", 512), ("share_down", case.util - 0.05)),
+        {"sequences": "one request is enough", "context": "the chunk counts, not the limit"},
     )

@@ -14,11 +14,11 @@ What does not: a shorter context.
 Evidence: gpu_model_runner.py:5775 (0.21.0); vllm PR 37521.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request", "sampler_warmup")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or not case.in_traceback("rejection_sampl", "RejectionSampler"):
         return None
     seqs = case.whole("max_num_seqs")
@@ -27,10 +27,10 @@ def match(case: Case) -> Candidate | None:
         "the warm-up"
         " used one drafted token each."
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("torch_oom"),
-        (advice.sequences(max(1, (seqs or 256) // 2)), advice.utilization(case, case.util - 0.03)),
-        advice.useless(case, advice.reject("max_model_len", "its buffers are rows of the vocabulary")),
+        (("sequences", max(1, (seqs or 256) // 2)), ("share_down", case.util - 0.03)),
+        {"context": "its buffers are rows of the vocabulary"},
     )

@@ -13,11 +13,11 @@ What does not: fewer requests.
 Evidence: vllm PR 36599.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request", until="0.18.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not case.failed or not (case.has("triton_oom") or case.in_traceback("solve_tril")):
         return None
     if case.within("0.18.0") is True and not case.has("triton_oom"):
@@ -26,10 +26,10 @@ def match(case: Case) -> Candidate | None:
         "Triton ran out of memory while it tuned kernels at the first request, beside a KV cache that had taken "
         "the rest."
     )
-    return Candidate(
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("triton_oom", "torch_oom"),
-        (advice.upgrade("0.18.0"), advice.utilization(case, case.util - 0.05)),
-        advice.useless(case, advice.reject("max_num_seqs", "the first request alone does it")),
+        (("release", "0.18.0"), ("share_down", case.util - 0.05)),
+        {"sequences": "the first request alone does it"},
     )

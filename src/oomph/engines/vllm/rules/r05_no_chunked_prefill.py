@@ -14,11 +14,11 @@ What does not: --swap-space.
 Evidence: engine/arg_utils.py (0.8.5); vllm issue 8185.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("profile_run", "runtime_request", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     off = case.has("chunked_off") or case.flag("enable_chunked_prefill") is False
     if not off:
         return None
@@ -28,14 +28,5 @@ def match(case: Case) -> Candidate | None:
         + (f" of up to {length:,} tokens" if length else "")
         + " goes through in one batch."
     )
-    on = Remedy(
-        "chunked",
-        "--enable-chunked-prefill --max-num-batched-tokens 2048",
-        "flag",
-        {"enable_chunked_prefill": True, "max_num_batched_tokens": 2048},
-        costs="long prompts in more steps",
-        rank=0,
-    )
-    return Candidate(
-        Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), advice.useless(case, keep=("max_model_len",))
-    )
+    on = "chunked_prefill"
+    return Finding(Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), {})

@@ -13,12 +13,12 @@ What does not: GPU flags.
 Evidence: vllm issues 28726, 9190, 35191, 52089, 50150.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
 
 @rule("host_ram", "runtime_request")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     served = case.before("serving", "stats", "engine_ready") or case.has("stats", "serving")
     values = [int(observation.values["rss"]) for observation in case.all("rss") if "rss" in observation.values]
     grows = len(values) >= 3 and values[-1] > values[0] * 1.3
@@ -29,18 +29,11 @@ def match(case: Case) -> Candidate | None:
         if grows
         else "The server had been serving when the host's memory ran out: something in host memory grew."
     )
-    cache = Remedy(
-        "mm_cache",
-        "--mm-processor-cache-gb 0",
-        "flag",
-        {"mm_processor_cache_gb": 0},
-        costs="multi-modal inputs are processed again",
-        rank=2,
-    )
-    return Candidate(
+    cache = "no_image_cache"
+    return Finding(
         Tier.COMPUTED,
         text,
         case.line("rss", "host_kill", "container_kill", "sigkill", "stats"),
-        (cache, advice.host("restart the server at intervals, and try another release", rank=3)),
-        advice.useless(case),
+        (cache, "restart_at_intervals"),
+        {},
     )

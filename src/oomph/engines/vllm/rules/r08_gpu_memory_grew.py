@@ -15,12 +15,12 @@ What does not: a cron job that calls empty_cache.
 Evidence: config/multimodal.py:650 (0.32.0): preprocessing on the GPU.
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
 @rule("runtime_request", at_stage=True)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.oom is None:
         return None
     total, others = case.total, case.account.get("others") or 0
@@ -33,11 +33,11 @@ def match(case: Case) -> Candidate | None:
     elif total and in_use > case.util * total + GIB:
         text += f" This process holds {gib(in_use)}, above its {case.util:g} x {gib(total)}."
         tier = Tier.LIKELY
-    return Candidate(
+    return Finding(
         tier,
         text,
         case.line("torch_oom"),
-        (advice.utilization(case, case.util - 0.05), advice.host("keep other processes off this GPU", rank=1)),
-        advice.useless(case, advice.reject("empty_cache", "the memory is in use, not cached")),
+        (("share_down", case.util - 0.05), "alone"),
+        {"empty_cache": "the memory is in use, not cached"},
         settle="nvidia-smi at the start and at the failure: which process grew",
     )

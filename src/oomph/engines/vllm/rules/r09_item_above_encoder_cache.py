@@ -15,11 +15,11 @@ What does not: utilization.
 Evidence: v1/core/encoder_cache_manager.py (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("encoder_item")
     if line is None:
         return None
@@ -27,18 +27,10 @@ def match(case: Case) -> Candidate | None:
     text = (
         f"One item has more tokens than the encoder cache holds ({size:,}). The request is refused; the server goes on."
     )
-    larger = Remedy(
-        "batched_tokens_up",
-        f"--max-num-batched-tokens {max(8192, size * 2)}",
-        "flag",
-        {"max_num_batched_tokens": max(8192, size * 2)},
-        costs="more activation memory",
-        rank=2,
-    )
-    return Candidate(
+    return Finding(
         Tier.SAID,
         text,
         (line.line,),
-        (larger, advice.host("send a smaller image or a shorter video", rank=1)),
-        (advice.reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
+        (("batch_up", max(8192, size * 2)), "smaller_item"),
+        {"share_up": "the encoder cache is sized by tokens, not by memory"},
     )

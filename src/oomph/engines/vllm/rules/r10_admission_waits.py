@@ -14,11 +14,11 @@ What does not: more GPUs, more utilization.
 Evidence: vllm issues 39734, PRs 39866 and 40946 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request", failure=False, until="0.21.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     stats = [
         observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
     ]
@@ -36,10 +36,10 @@ def match(case: Case) -> Candidate | None:
         f"{stuck[-1].values['usage']} % of"
         " the KV cache is used: admission charges sliding-window layers with the whole prompt in this release."
     )
-    return Candidate(
+    return Finding(
         Tier.LIKELY,
         text,
         tuple(o.line for o in stuck[:3]),
-        (advice.upgrade("0.21.0"),),
-        (advice.reject("util_up", "the pool is not full"), advice.reject("tp_up", "the pool is not full")),
+        (("release", "0.21.0"),),
+        {"share_up": "the pool is not full", "more_gpus": "the pool is not full"},
     )

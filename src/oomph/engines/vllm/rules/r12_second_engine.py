@@ -15,21 +15,21 @@ What does not: empty_cache alone.
 Evidence: gpu_worker.py:209 (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("startup_free_memory", "weights_load")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("sleep_twice")
     if line is None:
         return None
-    return Candidate(
+    return Finding(
         Tier.SAID,
         "A second engine was started in the process of the first; the allocator of sleep mode exists once.",
         (line.line,),
         (
-            advice.host("one process per engine", rank=1),
-            advice.host("shut the first engine down (del, gc.collect()) before the second", rank=1),
+            "one_process_per_engine",
+            "end_first_engine",
         ),
-        (advice.reject("empty_cache", "the first engine still references its memory"),),
+        {"empty_cache": "the first engine still references its memory"},
     )

@@ -17,7 +17,7 @@ Evidence: v1/engine/utils.py:1432 (0.32.0).
 """
 
 from oomph.doctor.reading.milestones import milestone
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.ir.log_kinds import LogKind
 
 REPORTS: tuple[LogKind, ...] = ("secondary", "engine_failed", "engine_dead")
@@ -43,7 +43,7 @@ CLIENT = (
     "runtime_request",
     names_cause=False,
 )
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if case.death.kind not in (*REPORTS, "exception", "frame"):
         return None
     waits = case.death.kind in ("exception", "frame") and case.in_traceback(*CLIENT)
@@ -55,11 +55,10 @@ def match(case: Case) -> Candidate | None:
     reached = milestone(case.observations)
     if reached:
         text += f" The log had got to stage {reached}."
-    return Candidate(
+    return Finding(
         Tier.REMARK,
         text,
         case.line("secondary", "engine_failed", "engine_dead"),
-        (advice.host("give the whole log from the first line, with every worker's lines", rank=0),),
-        (),
+        ("whole_log",),
         settle="the first traceback of a worker or of EngineCore, above this line",
     )

@@ -13,19 +13,17 @@ What does not: the same flag on V1.
 Evidence: core/scheduler.py (0.8.5); vllm issue 787, PR 36216.
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("runtime_request", until="0.11.0")
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("swap_exhausted")
     if line is None:
         return None
-    more = Remedy("swap_v0", "--swap-space 16", "flag", {"swap_space": 16}, costs="host memory; V0 only", rank=1)
-    return Candidate(
+    return Finding(
         Tier.SAID,
         "The V0 engine swaps the blocks of parallel answers to host memory, and that space is full.",
         (line.line,),
-        (more, advice.upgrade("0.11.0", "V1 recomputes instead")),
-        (),
+        ("swap", ("release", "0.11.0")),
     )

@@ -18,19 +18,15 @@ What does not: a shorter context, fewer text tokens per step: the encoder's buff
 Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Remedy, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib, human
 
 FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddings", "_process_image_input",
              "_process_video_input", "get_image_features", "vision_tower", "visual_encoder")  # fmt: skip
-PIXELS = Remedy(
-    "pixels", '--mm-processor-kwargs \'{"max_pixels": 1003520}\'', "flag",
-    {"mm_processor_kwargs": {"max_pixels": 1003520}}, costs="larger images are scaled down (Qwen-VL's setting)", rank=1,
-)  # fmt: skip
 
 
 @rule("runtime_request", at_stage=True, over=("P07", "R08", "R06"))
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     if not (case.in_traceback(*FUNCTIONS) or case.in_tower) or not case.memory:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
@@ -38,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     text += f", {human(tried)} were asked for" if tried else ""
     text += f" and {human(free)} of {gib(case.total)} were free." if tried and free is not None and case.total else "."
     share = max(0.03, ((tried or 0) - (free or 0)) / case.total + 0.01) if case.total and tried else 0.05
-    remedies = (advice.mm_limit(), PIXELS, advice.utilization(case, case.util - share))
+    remedies = ("fewer_images", "smaller_images", ("share_down", case.util - share))
     why = "the encoder's buffers follow the pixels, not the text"
-    rejected = advice.useless(case, advice.reject("max_model_len", why), advice.reject("batched_tokens", why))
-    return Candidate(Tier.COMPUTED, text, case.line("torch_oom", "frame")[:2], remedies, rejected)
+    rejected = {"context": why, "batch": why}
+    return Finding(Tier.COMPUTED, text, case.line("torch_oom", "frame")[:2], remedies, rejected)

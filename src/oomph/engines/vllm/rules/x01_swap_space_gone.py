@@ -13,18 +13,18 @@ What does not: --swap-space, in any value.
 Evidence: vllm PR 36216 (0.18.0).
 """
 
-from oomph.doctor.writing import Candidate, Case, Tier, advice, rule
+from oomph.doctor.writing import Case, Finding, Tier, rule
 
 
 @rule("other", since="0.18.0", dated=False)
-def match(case: Case) -> Candidate | None:
+def match(case: Case) -> Finding | None:
     line = case.first("swap_flag")
     if line is None:
         return None
-    return Candidate(
+    return Finding(
         Tier.SAID,
         "--swap-space is gone since 0.18; in V1 it never did anything.",
         (line.line,),
-        (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
-        (advice.reject("swap", "V1 never swaps to the host"),),
+        ("no_swap",),
+        {"swap": "V1 never swaps to the host"},
     )

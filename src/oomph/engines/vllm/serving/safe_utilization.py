@@ -18,6 +18,11 @@ HIGHEST = 0.99  # what a search tries at most: a plan says how much of it is saf
 _GROWS = ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
 
 
+def unplanned_utilization(unified: bool) -> float:
+    """The ceiling where nothing is planned."""
+    return SHARED_MEMORY if unified else UNPLANNED
+
+
 def safe_utilization(plan: Plan) -> SafeShare:
     """The tightest rank's. What follows the cache rises byte for byte with the utilisation, since the cache takes what
     is left of the budget: one plan tells the figure for all."""
