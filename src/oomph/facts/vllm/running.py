@@ -87,8 +87,8 @@ _PREFIXES = {"eagle": "Eagle", "eagle3": "Eagle3", "dflash": "DFlash"}
 def as_drafter(architecture: str, method: str) -> str:
     """What a drafter is built as whose checkpoint calls itself by its target's architecture (configs/eagle.py)."""
     prefix = _PREFIXES.get(method, "")
-    known = {"eagle": "Eagle", "eagle3": "Eagle3", "dflash": ("DFlash", "LiLiCorr")}.get(method, "")
-    if not prefix or architecture.startswith(known) or architecture.endswith(prefix):
+    own = {"eagle": ("Eagle",), "eagle3": ("Eagle3",), "dflash": ("DFlash", "LiLiCorr")}
+    if not prefix or architecture.startswith(own.get(method, "")) or architecture.endswith(prefix):
         return architecture
     return f"{prefix}{architecture}"
 

@@ -6,7 +6,7 @@ vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError, UnknownCache
-from oomph.ir import Attention, Block, Layer, Mixer, Modality, Param, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Layer, Mixer, Modality, Module, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config
@@ -283,7 +283,7 @@ def build_embedding2(builder: Builder) -> Skeleton:
         ]
         layers.append(site.layer([Attention("encoder_only", heads, kv, width, width, rope=rope)], modules))
     site = builder.site("")
-    root = [
+    root: list[Module] = [
         Vocab("embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
         Param("norm.weight", (hidden,), builder.dtype, "norm"),
         site.column("per_layer_model_projection", count * rank, hidden, "other"),
