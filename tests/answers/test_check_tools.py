@@ -78,7 +78,7 @@ def test_the_hook(programs: Path) -> None:
     names = [str(path.relative_to(TREE)) for path in sorted(TREE.rglob("*")) if path.is_file()]
     chosen = [name for name in names if re.search(hook["files"], name)]
     assert chosen == [name for name in names if may_hold(os.path.basename(name))]
-    words = [*shlex.split(hook["entry"]), "--gpu", "RTX 4090"]
+    words = [*shlex.split(hook["entry"].removesuffix("--")), "--gpu", "RTX 4090", "--"]
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
 
     def run_hook(*files: str) -> int:
