@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from oomph.answers.plan import plan
 from oomph.commands import Entry
 from oomph.commands.call import Around
-from oomph.commands.deployments import read_file_text, with_names
+from oomph.commands.deployments import built_here, read_file_text, with_names
 from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
@@ -94,6 +94,7 @@ def check(
     environment: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     advise: bool = False,
+    own_build: bool = False,
 ) -> Check:
     """Every deployment in the files and folders of `paths`.
 
@@ -107,6 +108,8 @@ def check(
         if _IGNORE.search(text):
             continue
         entries = _with_names(_entries(path, text, engine, environment or {}), names or {})
+        if own_build:
+            entries = [built_here(entry) for entry in entries]
         items += plan_entries(entries, file=encodable(path), gpu=gpu, margin=margin, advise=advise, own_gpus_first=True)
     return Check(tuple(items), files)
 

@@ -37,12 +37,14 @@ def plan(
     model: Model | None = None,
     margin: int | str = 0,
     ram: int | str = 0,
+    own_build: bool = False,
     advise: bool = True,
 ) -> Plan:
     """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has.
 
     `advise` also plans what would help: Plan.advice.
     `ram`: host memory of one node, "64GB"; by default this machine's where the GPUs are this machine's.
+    `own_build`: the engine was built from source, with code for cards that its published packages have none for.
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
     deployment = command if isinstance(command, Deployment) else _read(command, engine, gpu)
@@ -55,6 +57,8 @@ def plan(
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
         deployment = replace(deployment, compile_cache=compile_cache)
+    if own_build:
+        deployment = replace(deployment, own_build=True)
     size = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
     plan = run(with_ram(deployment, size, live=live), model)
     plan = with_margin(plan, margin) if margin else plan

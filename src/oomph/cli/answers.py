@@ -20,6 +20,7 @@ def answer_plan(
     compile_cache: str | None = None,
     margin: str = "",
     ram: str = "",
+    own_build: bool = False,
     form: str = "",
     no_advice: bool = False,
     as_json: bool = False,
@@ -38,6 +39,7 @@ def answer_plan(
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
     from oomph.cli.words import entries, exit_code, late_gpu
+    from oomph.commands.deployments import built_here
 
     gpu, words = late_gpu(gpu, words)
     try:
@@ -50,6 +52,8 @@ def answer_plan(
 
         again = partial(plan_words, gpu=gpu, engine=engine, advise=False)
         raise with_right_spelling(error, words, again) from None
+    if own_build:
+        deployments = [built_here(entry) for entry in deployments]
     if len(deployments) > 1:
         if pins:
             first = deployments[0].name

@@ -42,6 +42,11 @@ DECLARED: dict[str, tuple[Option, ...]] = {
         Option("--margin", "margin", "Room to be left at every stage: 1GiB, 5%.", "SIZE|PERCENT"),
         Option("--ram", "ram", "Host memory of one node, such as 64GB.", "SIZE"),
         Option("--emit", "form", "Write it: docker, compose, kubernetes, nodes, lws, rayservice.", "FORM"),
+        Option(
+            "--own-build",
+            "own_build",
+            "The engine was built from source, with code for these cards.",
+        ),
         Option("--no-advice", "no_advice", "Leave out what would help: the plan alone, faster."),
         Option("--json", "as_json", "Print JSON."),
         _HTML,

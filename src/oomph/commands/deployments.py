@@ -334,6 +334,11 @@ def _beside(what: str, folder: str) -> str:
     return os.path.normpath(os.path.join(folder, what)) if what.startswith((".", "~")) and folder else what
 
 
+def built_here(entry: Entry) -> Entry:
+    """--own-build: the engine has kernels for the GPUs, whatever its published packages have."""
+    return replace(entry, deployment=replace(entry.deployment, own_build=True)) if entry.deployment else entry
+
+
 def with_names(deployment: Deployment, names: Mapping[str, str]) -> Deployment:
     """The deployment with what somebody says that names of models are."""
     place = replace(deployment.place, names=(*deployment.place.names, *names.items()))

@@ -38,8 +38,8 @@ def candidates(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tu
     seen: set[str] = set()
     for path in paths:
         if not boundary.exists(path):
-            hint = "options stand before --; in .pre-commit-config.yaml in `entry`, not in `args`" if path[:1] == "-" else ""
-            raise CommandError(f"{short(path)} is not there", hint=hint)
+            hint = "options stand before --; in .pre-commit-config.yaml in `entry`, not in `args`"
+            raise CommandError(f"{short(path)} is not there", hint=hint if path.startswith("-") else "")
         for name in _walk(path, exclude) if os.path.isdir(path) else [path]:
             real = os.path.realpath(name)
             if name != path and os.path.islink(name) and not _is_inside(real, path):

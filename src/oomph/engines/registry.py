@@ -36,6 +36,15 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     engine = engine_of(deployment)
     _require_bounds(deployment)
     require_kernels(engine, deployment.gpus)
+    if (missing := engine.missing_kernels(deployment)) and not deployment.own_build:
+        text = f"CUDA error: no kernel image is available for execution on the device ({missing})"
+        note = "--own-build plans a build of your own, with code for this card"
+        return Plan(
+            deployment,
+            deployment.model,
+            Verdict(False, "other", 0, text, refusal="card"),
+            warnings=(*deployment.notes, note),
+        )
     short = shortage(engine.world(deployment), deployment.gpus) if deployment.gpus else None
     if short is not None:
         verdict = Verdict(False, "other", 0, engine.too_few_gpus(deployment, short), refusal="gpus")
@@ -53,7 +62,7 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     missing = engine.missing_kernels(deployment)
     if not missing:
         return plan
-    return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build that has kernels for it"))
+    return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build of your own (--own-build)"))
 
 
 _LARGEST = 1 << 62  # of any flag: bytes, tokens, seconds

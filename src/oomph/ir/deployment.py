@@ -60,6 +60,7 @@ class Deployment(Struct, frozen=True):
     spelling: dict[str, str] = {}  # field -> the option as it was typed: "-tp"; written so again
     passed: tuple[str, ...] = ()  # words of the command that no plan reads and no field holds; written as they were
     place: Place = Place()  # where its process looks for files
+    own_build: bool = False  # the engine was built here, with kernels for these GPUs
     gpu_mention: str = ""  # the one card that the prose around a command speaks of; counts where there is no GPU at all
 
     def pin(self, own: Term) -> Term:
@@ -69,5 +70,5 @@ class Deployment(Struct, frozen=True):
         seen = self.measured.get(own.name)
         if seen is None:
             return own
-        why = f"as measured here on {seen.starts} starts"
+        why = f"as measured here on {seen.starts} start{'s' if seen.starts > 1 else ''}"
         return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, why=why)

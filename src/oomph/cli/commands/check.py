@@ -23,6 +23,7 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
 @click.option("--exclude", metavar="GLOB", multiple=True, help="Files or folders to leave out; may be repeated.")
 @click.option("--set", "names", metavar="NAME=WHAT", multiple=True, help="What a model's name is: a folder or an id.")
+@click.option("--own-build", is_flag=True, help="Engines were built from source, with code for these cards.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to print. Default text.")
 @click.option("--output", metavar="FILE", help="Write it to a file, and the table to the terminal.")
 @click.option("--allow-unplanned", is_flag=True, help="What cannot be read or planned is listed, but does not fail.")
@@ -30,8 +31,8 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @html_option
 @click.argument("paths", nargs=-1, metavar="PATH...")
 def command(
-    gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], names: tuple[str, ...], form: str,
-    output: str | None, allow_unplanned: bool, as_json: bool, html: str | None, paths: tuple[str, ...],
+    gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], names: tuple[str, ...], own_build: bool,
+    form: str, output: str | None, allow_unplanned: bool, as_json: bool, html: str | None, paths: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will every deployment of this repository fit? A gate for CI and for commits.
 
@@ -54,6 +55,7 @@ def command(
         environment=dict(os.environ),
         names=_names(names),
         advise=html is not None,
+        own_build=own_build,
     )
     if output is not None:
         write_output(output, _commands(answer, form) + without_commands(_body(answer, form)))

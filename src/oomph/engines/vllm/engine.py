@@ -27,7 +27,7 @@ class Vllm(EngineProtocol):
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
 
-    no_kernels = (("apple", "vLLM has no kernels for Apple's GPUs (vllm-metal is another engine)"),)
+    no_kernels = (("apple", "vLLM has no kernels for Apple's GPUs; its plugin vllm-metal (0.1.0) is not planned"),)
 
     releases = part("facts.vllm.versions", "RELEASES")
     nearest = part("facts.vllm.versions", "nearest")

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.common.shard import local_experts
+from oomph.engines.vllm.card_notes import card_notes
 from oomph.engines.vllm.kv.cache import KvPlan, kv
 from oomph.engines.vllm.kv.check import Refusal
 from oomph.engines.vllm.resolve.steps import Resolved
@@ -38,7 +39,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     """`draft`: the model that --speculative-config names, where it is another one."""
     run = Run(model, deployment, draft)
     model, resolved = run.model, run.settings
-    notes = (*deployment.notes, *resolved.notes, *model.warnings)
+    notes = (*deployment.notes, *resolved.notes, *model.warnings, *card_notes(deployment, model, resolved.dtype))
     if resolved.refusal is not None:
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))

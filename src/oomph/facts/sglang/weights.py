@@ -4,7 +4,7 @@ Origins: `models/*.py`, `layers/rotary_embedding/`, `layers/quantization/*.py` o
 classes list when they are built without a GPU.
 """
 
-from oomph.facts.changes import Facts, changes, parse_release, table
+from oomph.facts.changes import Facts, changes, members, parse_release, table
 from oomph.facts.sglang.architectures import evolving
 from oomph.facts.vllm.create_experts import EXPERTS, Shape
 from oomph.facts.vllm.create_linear import LINEAR, Params
@@ -54,6 +54,13 @@ class Weights(Facts):
         "Qwen3_5MoeForConditionalGeneration Gemma3ForConditionalGeneration"
     )
     quantised_heads = evolving("modelopt modelopt_fp4 modelopt_mixed")  # methods that quantise an output head
+    # configs/model_config.py rocm_supported_quantization, read off 0.5.4, 0.5.9 and 0.5.23: a method that came or went
+    # in a release between them is dated by the first of the three that shows it
+    rocm_formats = members(
+        "awq fp8 compressed-tensors w8a8_fp8 petit_nvfp4 quark mxfp4",
+        since={"0.5.9": "auto-round quark_int4fp8_moe", "0.5.23": "mxfp8 auto-round-int8 quark_mxfp4"},
+        until={"0.5.23": "gptq fbgemm_fp8"},
+    )
     # get_min_capability of each method, by the name that the checkpoint has for it (ours: modelopt is modelopt_fp8)
     oldest_cards = table(
         {

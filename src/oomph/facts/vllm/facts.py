@@ -7,6 +7,7 @@ from oomph.facts.changes import group
 from oomph.facts.vllm.activation import Profile
 from oomph.facts.vllm.attention import AttentionFacts
 from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, DeepseekV4, LayerCaches, States
+from oomph.facts.vllm.card_formats import CardFormats
 from oomph.facts.vllm.command_line import CommandLine, Texts
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import ExpertKernels
@@ -39,6 +40,7 @@ class Facts(changes.Facts):
     runner = group(Runner)
     support = group(Support)
     refusals = group(Refusals)
+    card_formats = group(CardFormats)
     checks = group(FlagChecks)
     states = group(States)
     blocks = group(Blocks)

@@ -14,6 +14,7 @@ def refusal_before_load(
         or _text_only(model, facts, deployment)
         or _groups(settings)
         or _no_class(model, shape, facts)
+        or _no_rocm_format(model, facts, deployment)
         or _old_card(model, facts, deployment)
         or _heads(model, settings)
         or _blocks(model, settings)
@@ -62,6 +63,15 @@ def _too_old(deployment: Deployment) -> str:
     card = deployment.gpus[0]
     is_old = card.vendor == "nvidia" and card.sm < 75
     return "RuntimeError: SGLang only supports sm75 and above." if is_old else ""
+
+
+def _no_rocm_format(model: Model, facts: Facts, deployment: Deployment) -> str:
+    """configs/model_config.py:2156 (0.5.23) _verify_quantization."""
+    method = model.quantization.method if model.quantization is not None else ""
+    if deployment.gpus[0].vendor != "amd" or not method or method in facts.weights.rocm_formats:
+        return ""
+    name = "modelopt_fp8" if method == "modelopt" else method
+    return f"ValueError: {name} quantization is currently not supported in ROCm."
 
 
 def _old_card(model: Model, facts: Facts, deployment: Deployment) -> str:

@@ -43,6 +43,7 @@ class Setup(Struct, frozen=True):
     stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
     gpu_name: str
     kv_method: bool = False  # the checkpoint's quantisation has scales for caches of its own
+    is_cuda: bool = True  # NVIDIA's platform class
     mla_rope: int = 0  # a rotary width the engine reads wrongly; 0 = the model's
 
 

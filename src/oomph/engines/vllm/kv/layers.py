@@ -143,6 +143,7 @@ def _check_fp8(backend: Backend, query: Query, setup: Setup, facts: Facts) -> No
     )
     if (
         not refuses
+        or not setup.is_cuda  # triton_attn.py asks current_platform.is_cuda() first
         or not facts.cache_dtypes.triton_fp8_refused
         or not query.kv_dtype.startswith("fp8")
         or setup.sm >= 89

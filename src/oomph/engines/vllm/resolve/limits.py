@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.verify import invalid, outside, unknown_dtype, verify_value
+from oomph.facts.vllm.card_formats import CardFormats
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_values import METHODS_THAT_LEFT
 from oomph.facts.vllm.known import DECIDING_NAMES, DESC_ACT_REFUSED, RENAMED, Method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE, Refusals
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
+from oomph.facts.vllm.vendors import is_gaudi
 from oomph.ir import Attention, Device, Linear, Model
 from oomph.units import GIB
 
@@ -109,6 +111,21 @@ def _without_config(method: str, refusals: Refusals) -> tuple[str, str] | None:
         return "ValidationError", f"Cannot find the config file for {method}"
     missing = refusals.wants_arguments.get(method)
     return None if missing is None else ("TypeError", missing)
+
+
+def verify_card_format(quantised: Quantised, model: Model, gpu: Device, facts: CardFormats) -> None:
+    """platforms/interface.py verify_quantization, which ModelConfig._verify_quantization calls; then the kernels."""
+    platform = "hpu" if is_gaudi(gpu.name) else {"amd": "rocm", "intel": "xpu"}.get(gpu.vendor)
+    if platform is None or not quantised.name:
+        return
+    name = quantised.name.removesuffix("_marlin")  # whose overrides are CUDA's alone
+    taken = facts.rocm | facts.rocm_for_a_while if platform == "rocm" else facts.xpu
+    if name not in taken and (platform == "rocm" or (platform == "xpu" and facts.xpu_checks)):
+        raise Refused("ValidationError", f"{name} quantization is currently not supported in {platform}.")
+    scheme = model.quantization.scheme if model.quantization else None
+    is_nvfp4 = scheme is not None and (scheme.kind, scheme.bits, scheme.group_size) == ("float", 4, 16)
+    if is_nvfp4 and gpu.vendor not in facts.nvfp4_vendors:
+        raise Refused("ValueError", f"no kernel for NVFP4 quantization on {platform}")
 
 
 def verify_quantization(quantised: Quantised, sm: int, dtype: str) -> None:

@@ -38,6 +38,7 @@ from oomph.engines.vllm.resolve.limits import (
     resolve_dtype,
     resolve_length,
     resolve_quantization,
+    verify_card_format,
     verify_quantization,
 )
 from oomph.engines.vllm.resolve.modes import (
@@ -202,6 +203,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     verify_parallel(model, traits, flags, facts.refusals)
     verify_flags(facts.checks.whole, words)
     verify_quantization(quantization, gpu.sm, dtype)
+    verify_card_format(quantization, model, gpu, facts.card_formats)
     verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, prefix=prefix)
     runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization.name is not None)
     asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
@@ -305,6 +307,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         kv_method=has_kv_method(model, facts, resolved.quantization),
         mla_rope=mla_rope(model, facts),
         gpu_name=gpu.driver_name or gpu.name,
+        is_cuda=gpu.vendor == "nvidia",
     )
     tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
     build_habits = facts.structure.habits(gpu.sm)
