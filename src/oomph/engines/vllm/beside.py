@@ -13,6 +13,7 @@ from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
 from oomph.ir import Linear, Model, Plan
 from oomph.sources.json_input import read_object
 from oomph.sources.place import path_here
+from oomph.text.nesting import bounded
 
 CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
@@ -60,7 +61,7 @@ def _paths(value: object) -> Iterator[tuple[str, str]]:
         text = str(item).strip()
         if text.startswith("{"):
             try:
-                fields = json.loads(text)
+                fields = json.loads(bounded(text))
             except (ValueError, RecursionError):
                 continue
             if isinstance(fields, dict) and isinstance(fields.get("path"), str):

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.common.shard import local_experts
-from oomph.engines.vllm.card_notes import card_notes
 from oomph.engines.vllm.kv.cache import KvPlan, kv
 from oomph.engines.vllm.kv.check import Refusal
+from oomph.engines.vllm.resolve.card_notes import card_notes
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Alike, Run
 from oomph.engines.vllm.serving.asleep import asleep
