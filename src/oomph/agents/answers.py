@@ -67,6 +67,7 @@ class PlanAnswer:
     engine: str
     gpus: str
     stage: str = ""  # where it dies, in words
+    refusal: str = ""  # what a refusal is about: gpus, model, card, format, layout, context, adapter, settings
     cause: str = ""
     engine_message: str = ""  # what the engine would print
     memory: list[Figure] = field(default_factory=list)  # of the GPU that decides
@@ -196,6 +197,7 @@ def plan_answer(plan: Plan) -> PlanAnswer:
         engine=title + source,
         gpus=_gpus([device.name for device in plan.deployment.gpus]),
         stage=STAGE_WORDS[verdict.stage][1] if verdict.stage else "",
+        refusal=verdict.refusal,
         cause=" ".join(advice.why) if advice is not None else "",
         engine_message=_cut(" ".join(verdict.message.split()), 400),
         memory=_memory(plan),
