@@ -105,9 +105,10 @@ def test_a_fix_that_keeps_more_of_the_context_stands_beside_one_that_cuts_it(com
     answer = plan(command, gpu=gpu, engine="vllm==0.32.0")
     assert answer.advice is not None
     lengths = [fix.change.flags.get("max_model_len", answer.resolved["max_model_len"]) for fix in answer.advice.fixes]
-    assert max(lengths) >= 2 * lengths[0] and 4 * lengths[0] < answer.resolved["max_model_len"]
+    assert max(lengths) >= 2 * min(lengths) and 4 * min(lengths) < answer.resolved["max_model_len"]
+    assert lengths[0] == max(lengths)  # what fit picks on these GPUs comes before what cuts most of it away
     for fix in answer.advice.fixes:
-        assert len(fix.change.flags) <= combine.MOST_FLAGS
+        assert len(fix.change.flags) <= combine.MOST_FLAGS or fix.change.lever == "fit"
         assert_fits(fix.command, gpu)
 
 
@@ -127,10 +128,9 @@ def test_a_context_that_stays_long_needs_no_further_line() -> None:
 def test_fits_answer_is_given_where_three_flags_are_not_enough(command: str, gpu: str) -> None:
     answer = plan(command, gpu=gpu, engine="vllm==0.32.0")
     assert answer.advice is not None
-    by_fit = next(fix for fix in answer.advice.fixes if fix.change.lever == "fit")
-    assert len(by_fit.change.flags) > combine.MOST_FLAGS
-    assert answer.advice.next_step.startswith("oomph fit")
-    assert_fits(by_fit.command, gpu)
+    first = answer.advice.fixes[0]
+    assert first.change.kind not in ("hardware", "offload")
+    assert_fits(first.command, gpu)
 
 
 def assert_fits(command: str, gpu: str) -> None:

@@ -48,7 +48,8 @@ def test_no_placement_is_called_the_best_that_a_plan_beats() -> None:
     ], gpu="2x H100")  # fmt: skip
     tokens = {each.plan.model: each.plan.kv.logged_tokens for each in packed.placed if each.plan.kv is not None}
     assert tokens["openai/gpt-oss-120b"] >= 1_300_000
-    assert {each.share for each in packed.placed} == {0.82, 0.1}
+    shares = sorted(each.share for each in packed.placed)
+    assert shares[0] == 0.1 and 0.82 <= shares[1] <= 0.85
     assert "by this measure" in packed.text()
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 READING = 5.0  # tokens per second that a person reads, about: what is slower is said in the headline
 # Chosen: where nobody asks for a context, one that is too short to be useful, and one that chats and agents work with.
 LEAST_CONTEXT, ENOUGH_CONTEXT = 8192, 32768
+_NEARLY = 0.39  # two halves of an octave are one: 2 log2(8/7)
 PREFERENCES = ("quality", "context", "users", "speed")
 
 Standing = Mapping[str, float]
@@ -120,9 +121,9 @@ def users_step(users: float) -> float:
 
 
 def shortness(context: int, longest: int, enough: int = ENOUGH_CONTEXT) -> float:
-    """0 where there is enough of it, or all that the model takes; half an octave is one step less."""
+    """0 where there is enough of it, an eighth less, or all that the model takes; half an octave is one step less."""
     aim = min(enough, longest)
-    return -float(ceil(2 * log2(aim / context) - 1e-9)) if 0 < context < aim else 0.0
+    return -float(max(0, ceil(2 * log2(aim / context) - _NEARLY))) if 0 < context < aim else 0.0
 
 
 def reads_well(rate: float | None) -> bool:

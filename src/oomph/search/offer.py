@@ -18,6 +18,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
+from oomph.search.best import slow
 from oomph.search.fit import gives_up, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 
@@ -96,7 +97,7 @@ def change_by_fit(plan: Plan) -> Change | None:
         answer = pick_for(deployment.model, deployment.gpus, want, engine, offload=False, headless=True)
     except OomphError:
         return None
-    if answer is None or not answer.reads_well:
+    if answer is None:
         return None
     flags: dict[str, Any] = {
         name: value for name, value in answer.plan.deployment.flags.items() if deployment.flags.get(name) != value
@@ -112,7 +113,7 @@ def change_by_fit(plan: Plan) -> Change | None:
     moves = tuple(term for term in engine_terms if term != "context")
     kind: Kind = "checkpoint" if model else "flag"
     label = " ".join(filter(None, (model, _label(deployment, flags))))
-    cost = "; ".join(gives_up(answer.point)) or "what fit picks on these GPUs"
+    cost = "; ".join(filter(None, (*gives_up(answer.point), slow(answer.speed)))) or "what fit picks on these GPUs"
     return Change("fit", label, kind, flags, model=model, cost=cost, rank=_RANK + len(flags), moves=moves)
 
 
