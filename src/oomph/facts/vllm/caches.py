@@ -112,10 +112,11 @@ class CacheDtypes(Facts):
     fp8_on_sm100 = changes("", ("0.32.0", "GlmMoeDsaForCausalLM"))
     # models/config.py DeepseekV32ForCausalLM: which --kv-cache-dtype becomes fp8_ds_mla before the layers are built
     deepseek_v32_fp8 = changes(names("auto fp8"), ("0.11.1", names("fp8")), ("0.18.0", ()))
-    # models/falcon.py:173, mimo_v2.py, clip.py: the layers get no cache_config, so that --kv-cache-dtype does nothing
+    # models/falcon.py:173, mimo_v2.py, clip.py, modernbert.py: the layers get no cache_config, so that
+    # --kv-cache-dtype does nothing
     ignored_by = changes(
-        ("FalconForCausalLM", "RWForCausalLM", "MiMoV2", "CLIPModel"),
-        ("0.32.0", ("FalconForCausalLM", "RWForCausalLM", "CLIPModel")),
+        ("FalconForCausalLM", "RWForCausalLM", "MiMoV2", "CLIPModel", "ModernBert", "ColBERTModernBert"),
+        ("0.32.0", ("FalconForCausalLM", "RWForCausalLM", "CLIPModel", "ModernBert", "ColBERTModernBert")),
     )
     skips_mla_layers = since("0.26.0")
     nvfp4_mla_refused = changes(

@@ -99,6 +99,22 @@ NO_PIPELINE = frozenset({
     "ModernBertModel", "NomicBertModel", "PaddleOCRVLForConditionalGeneration",
     "RobertaForSequenceClassification", "RobertaModel", "SmolVLMForConditionalGeneration",
     "WhisperForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel", "Zamba2ForCausalLM",
+    # read off the registry of 0.32.0
+    *names("""
+    BertForMaskedLM BertSpladeSparseEmbeddingModel BgeM3EmbeddingModel ColBERTJinaRobertaModel
+    ColBERTLfm2Model ColBERTModernBertModel ColModernVBertForRetrieval DFlash2DraftModel DFlashDraftModel
+    DFlashMuseGlimmerAssistantModel Eagle3DeepseekV2ForCausalLM Eagle3DeepseekV3ForCausalLM
+    Eagle3LlamaForCausalLM Eagle3MiniMaxM2ForCausalLM Eagle3Qwen2_5vlForCausalLM Eagle3Qwen3ForCausalLM
+    Eagle3Qwen3vlForCausalLM EagleCohereForCausalLM EagleLlamaForCausalLM EagleMiniCPMForCausalLM
+    EagleMistralForCausalLM EmbeddingGemma2Model FireRedASR2ForConditionalGeneration
+    FunASRForConditionalGeneration GteModel GteNewForSequenceClassification GteNewModel HF_ColBERT
+    IQuestLoopCoderForCausalLM JinaForRanking LlamaForCausalLMEagle3 MedusaModel MuseGlimmerAssistantModel
+    NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2 NemotronH_Omni_Reasoning_V3
+    NemotronH_Super_Omni_Reasoning_V3 NemotronParseForConditionalGeneration
+    OpenAIPrivacyFilterForTokenClassification PEagleDraftModel PeagleLlamaForCausalLM PeagleQwen3ForCausalLM
+    Phi4MMForCausalLM Qwen3DSparkModel Qwen3OmniDSparkModel RobertaForMaskedLM SiglipModel
+    VoyageQwen3BidirectionalEmbedModel
+    """),
 })  # fmt: skip
 NO_PIPELINE_REFUSAL = (
     "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface."
@@ -150,6 +166,19 @@ NOT_YET: dict[str, Dated[Absent | None]] = {
     **{name: changes(_not_listed(name), (release, None)) for release, own in FIRST.items() for name in own},
     # two spellings, of which one was gone for a while
     "ExaoneMoEForCausalLM": changes(None, ("0.27.0", _unsupported("ExaoneMoEForCausalLM")), ("0.32.0", None)),
+    # interns1_pro.py:579 (0.32.0) reads an attribute that it never sets; 0.31.0 does not
+    "InternS1ProForConditionalGeneration": changes(
+        _not_listed("InternS1ProForConditionalGeneration"),
+        ("0.16.0", None),
+        (
+            "0.32.0",
+            Absent(
+                "AttributeError",
+                "'InternS1ProForConditionalGeneration' object has no attribute 'model_config'",
+                "model_build",
+            ),
+        ),
+    ),
     "MiniMaxM2ForCausalLM": changes(_UNKNOWN, ("0.11.1", None)),
     "MiMoV2FlashForCausalLM": changes(_UNKNOWN, ("0.14.0", None)),
     "KimiK25ForConditionalGeneration": changes(_UNKNOWN, ("0.15.0", None)),

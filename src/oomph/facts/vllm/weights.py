@@ -29,6 +29,16 @@ class WeightFacts(Facts):
         ("0.29.0", frozenset({"awq", "gptq", "modelopt_fp4", "modelopt_mixed", "compressed-tensors"})),
     )
     # config/parallel.py use_sequence_parallel_moe: all2all backends with which shared experts are whole on every rank
+    # classes that build their experts without EPLB's redundant ones, whatever eplb_config says (0.32.0: those files of
+    # model_executor/models that make experts and never name num_redundant_experts; older releases were not read)
+    without_spares = frozenset(
+        names("""
+        AriaForConditionalGeneration BailingMoeForCausalLM BailingMoeV2ForCausalLM Cohere2MoeForCausalLM DbrxForCausalLM
+        Ernie4_5_VLMoeForConditionalGeneration GraniteMoeForCausalLM GraniteMoeSharedForCausalLM JambaForCausalLM
+        LongcatFlashForCausalLM MiniMaxM2ForCausalLM OlmoeForCausalLM PhiMoEForCausalLM Qwen2MoeForCausalLM
+        SarvamMoEForCausalLM Step3TextForCausalLM Step3VLForConditionalGeneration
+        """)
+    )
     sequence_parallel = members(
         "allgather_reducescatter deepep_high_throughput deepep_low_latency nixl_ep mori",
         since={

@@ -15,8 +15,8 @@ def build(builder: Builder) -> Skeleton:
     text = builder.text
     heads, kv, width = heads_of(text)
     rope = rope_of(text, width)
-    wide = text.integer("rotary_dim", default=width)
-    rope = replace(rope, dim=wide, narrow=rope.dim, only="Bailing turns whole heads")
+    own = text.integer("rotary_dim", default=0, low=0)
+    rope = replace(rope, dim=own or width, narrow=own or rope.dim, only="Bailing turns whole heads")
     attention = Attention("full", heads, kv, width, width, rope=rope)
     layers = tuple(_layer(site, attention) for site in builder.sites("model.layers"))
     root = builder.head(
@@ -110,10 +110,7 @@ def build_linear(builder: Builder) -> Skeleton:
     text.fill(qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, kv_lora_rank=512, router_dtype="fp32")
     count, hidden = text.integer("num_hidden_layers", high=10_000), text.integer("hidden_size")
     group = text.integer("layer_group_size", default=1)
-    layers = tuple(
-        _hybrid_layer(site, latent=(site.index + 1) % group == 0 or site.index >= count // group * group)
-        for site in builder.sites("model.layers")
-    )
+    layers = tuple(_hybrid_layer(site, latent=(site.index + 1) % group == 0) for site in builder.sites("model.layers"))
     drafts = []
     for site in builder.sites("model.layers", text.integer("num_nextn_predict_layers", default=0, low=0), count):
         layer = _hybrid_layer(site, latent=True)

@@ -235,7 +235,9 @@ def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     tower = siglip(builder, f"{outer}vision_tower.vision_model", vision)
     width = vision.integer("projection_dim", default=builder.config.integer("projection_dim", default=2048))
     site = builder.site(f"{outer}multi_modal_projector")
-    projector = [site.column("linear", width, vision.integer("hidden_size"), "multimodal", bias=True, quantised=False)]
+    projector = [
+        site.replicated("linear", width, vision.integer("hidden_size"), "multimodal", bias=True, quantised=False)
+    ]
     towers = (tower, site.tower("multi_modal_projector", "vision", [(1, projector)]))
     builder.text.fill(vocab_size=builder.config.integer("vocab_size", default=257152))
     modalities = (Modality("image", patches(vision)),)

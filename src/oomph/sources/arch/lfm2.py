@@ -188,7 +188,8 @@ def build_colbert(builder: Builder) -> Skeleton:
     body = [module for module in model.root.modules if module.role != "lm_head"]
     shape = (dim, text.integer("hidden_size"))
     linear = Param("colbert_linear.weight", shape, builder.dtype, "lm_head", created_dtype="F32")
-    return Skeleton(model.layers, builder.block([*body, linear]), pooling=True)
+    first = (("pools_first", 1),)  # as a BERT's, by the class's default
+    return Skeleton(model.layers, builder.block([*body, linear]), pooling=True, params=(*model.params, *first))
 
 
 # Cosmos3 Edge: SigLIP 2, a merger, and a Nemotron-H that has attention and MLP layers only.

@@ -31,6 +31,8 @@ QWEN2_DEFAULTS = (("max_position_embeddings", 32768), ("sliding_window", 4096))
 
 LLAMA = Style(defaults=LLAMA_DEFAULTS)
 MISTRAL = Style(defaults=MISTRAL_DEFAULTS)
+# Ministral3Config has no window of its own
+MINISTRAL3 = Style(defaults=(("max_position_embeddings", 262144), ("head_dim", 128)))
 QWEN2 = Style(qkv_bias=True, o_bias=False, window="qwen", own_head_dim=False, defaults=QWEN2_DEFAULTS)
 QWEN3 = Style(o_bias=False, qk_norm="head", window="qwen", defaults=(*QWEN2_DEFAULTS, ("head_dim", 128)))
 
@@ -55,7 +57,7 @@ STYLES: dict[str, Style] = {
     "IQuestCoderForCausalLM": LLAMA,
     "LLaMAForCausalLM": LLAMA,
     "LlamaForCausalLM": LLAMA,
-    "Ministral3ForCausalLM": MISTRAL,
+    "Ministral3ForCausalLM": MINISTRAL3,
     "MistralForCausalLM": MISTRAL,
     "Phi3ForCausalLM": Style(names=Names(packed_qkv="qkv_proj", packed_gate_up="gate_up_proj")),
     "Qwen2ForCausalLM": QWEN2,

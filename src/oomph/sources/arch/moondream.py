@@ -55,9 +55,13 @@ def build_moondream(builder: Builder) -> Skeleton:
         for site in builder.sites("model.text.blocks", text.integer("n_layers", default=24, high=10_000))
     )
     root: list[Module] = [
-        Vocab("model.text.wte", rows, hidden, builder.dtype, "embed"),
-        *norm(builder.site(""), "model.text.post_ln", hidden, True),
-        Vocab("model.text.lm_head", rows, hidden, builder.dtype, "lm_head", bias=True),
+        # every stage builds all of these
+        Vocab("model.text.wte", rows, hidden, builder.dtype, "embed", everywhere=True),
+        *(
+            Param(f"model.text.post_ln.{part}", (hidden,), builder.dtype, "norm", everywhere=True)
+            for part in ("weight", "bias")
+        ),
+        Vocab("model.text.lm_head", rows, hidden, builder.dtype, "lm_head", bias=True, everywhere=True),
     ]
     side = vision.integer("crop_size", default=378) // vision.integer("enc_patch_size", default=14)
     tower = styled_tower(builder, _MOON_VISION, "model.vision", vision, {"L": side * side, "O": hidden})

@@ -7,14 +7,14 @@ Behind it: Pixtral as Mistral's own files describe it.
 
 from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
-from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill, tied_outside
-from oomph.sources.arch.llama import MISTRAL, QWEN3
+from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside
+from oomph.sources.arch.llama import MINISTRAL3, MISTRAL, QWEN3
 from oomph.sources.config import Config
 
 # text_config's model_type -> the class vLLM gives it
 _TEXT = {
     "mistral": MISTRAL,
-    "ministral3": Style(defaults=(("max_position_embeddings", 262144), ("head_dim", 128))),
+    "ministral3": MINISTRAL3,
     "qwen3": QWEN3,  # LightOnOCR
 }
 

@@ -71,9 +71,12 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
     fill(builder, style)
     hidden = text.integer("hidden_size")
     at = f"{prefix}." if prefix else ""
+    on_all = {role: role in style.everywhere for role in ("embed", "norm")}
     root: list[Module] = [
-        Vocab(f"{at}embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
-        Param(f"{at}norm.weight", (hidden,), builder.dtype, "norm"),
+        Vocab(
+            f"{at}embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed", everywhere=on_all["embed"]
+        ),
+        Param(f"{at}norm.weight", (hidden,), builder.dtype, "norm", everywhere=on_all["norm"]),
     ]
     root += _decoder_head(builder, head)
     layers = decoder_layers(builder, style, prefix)
@@ -87,7 +90,9 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
         return Skeleton(layers, decoder_root(builder, style, prefix))
     if builder.architecture in _BOTH_WAYS:
         layers = both_ways(layers)
-    return Skeleton(layers, builder.block(root), pooling=True)
+    # qwen2_rm.py:105 (0.32.0) pools by steps, which are not found in a part of a prompt
+    whole = (("pools_first", 1),) if builder.architecture == "Qwen2ForProcessRewardModel" else ()
+    return Skeleton(layers, builder.block(root), pooling=True, params=whole)
 
 
 def both_ways(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -109,11 +114,23 @@ def _decoder_head(builder: Builder, head: tuple[str, ...]) -> list[Module]:
     match builder.architecture:
         case "InternLM2ForRewardModel":  # internlm2.py:403 (0.32.0): split by its input
             name = f"{head[0]}.weight"
-            return [Param(name, (1, hidden), builder.dtype, "lm_head", shard_dim=1, created_dtype="F32")]
+            head_of_one = Param(name, (1, hidden), builder.dtype, "lm_head", shard_dim=1, created_dtype="F32")
+            return [replace(head_of_one, everywhere=True)]
         case "JinaForRanking":  # jina.py: plain layers in the model's dtype
             first, second = hidden // 2, text.integer("embedding_size", default=512)
             shapes = ((head[0], (first, hidden)), (head[1], (second, first)))
             return [Param(f"{name}.weight", shape, builder.dtype, "lm_head") for name, shape in shapes]
+        case "Qwen2ForRewardModel" | "Qwen2ForProcessRewardModel":  # qwen2_rm.py: split, and of so many labels
+            rows = 1 if builder.architecture == "Qwen2ForRewardModel" else 2
+            sizes = (
+                (("weight", (hidden, hidden), 0), ("bias", (hidden,), 0)),
+                (("weight", (rows, hidden), 1), ("bias", (rows,), None)),
+            )
+            return [
+                Param(f"{name}.{part}", shape, builder.dtype, "lm_head", shard_dim=shard, created_dtype="F32")
+                for name, parts in zip(head, sizes, strict=True)
+                for part, shape, shard in parts
+            ]
         case "VoyageQwen3BidirectionalEmbedModel":
             return [Param(f"{head[0]}.weight", (labels(text), hidden), builder.dtype, "lm_head")]
     modules: list[Module] = []

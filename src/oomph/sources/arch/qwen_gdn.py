@@ -12,7 +12,7 @@ from oomph.ir import Attention, Block, Layer, Linear, Modality, Module, Param, P
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.moe import qwen_moe_block
-from oomph.sources.arch.qwen_vision import qwen3_vision, retrieval_head
+from oomph.sources.arch.qwen_vision import POOLS_FIRST, qwen3_vision, retrieval_head
 from oomph.sources.config import Config
 
 _DEFAULTS = {
@@ -72,7 +72,7 @@ def build_scored(builder: Builder) -> Skeleton:
     """ColQwen 3.5: the same model as a retriever (colqwen3_5.py)."""
     model = build(builder)
     root = builder.block([*model.root.modules, *retrieval_head(builder, builder.text)])
-    return replace(model, root=root, pooling=True)
+    return replace(model, root=root, pooling=True, params=(*model.params, *POOLS_FIRST))
 
 
 def language_model(builder: Builder, prefix: str) -> Skeleton:

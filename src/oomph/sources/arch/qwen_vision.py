@@ -267,7 +267,13 @@ def build(builder: Builder) -> Skeleton:
 def build_scored(builder: Builder) -> Skeleton:
     """The same models as retrievers and rerankers (colqwen3.py, jina_vl.py): a head in float32 beside the old one."""
     model, text = build(builder), builder.text
-    return replace(model, root=builder.block([*model.root.modules, *retrieval_head(builder, text)]), pooling=True)
+    root = builder.block([*model.root.modules, *retrieval_head(builder, text)])
+    first = () if builder.architecture == "JinaVLForRanking" else POOLS_FIRST
+    return replace(model, root=root, pooling=True, params=(*model.params, *first))
+
+
+# @default_pooling_type(seq_pooling_type="CLS"): prompts are not cut, and no prefix is kept
+POOLS_FIRST: tuple[tuple[str, int], ...] = (("pools_first", 1),)
 
 
 _WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")

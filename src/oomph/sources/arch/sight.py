@@ -186,7 +186,7 @@ def build_ovis(builder: Builder) -> Skeleton:
         "H": sizes["H"],
         "M": merge,
         "T": vocab,
-        "O": builder.text.integer("hidden_size"),
+        "O": config.integer("hidden_size", default=builder.text.integer("hidden_size")),
     }
     layers, root = text_model(builder, "llm.model", "llm.lm_head")
     prefix = "visual_tokenizer.backbone" if style is _AIM else "visual_tokenizer.vit.vision_model"

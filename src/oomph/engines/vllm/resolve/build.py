@@ -48,6 +48,12 @@ def verify_build(model: Model, support: Support, stages: Stages) -> None:
         _verify_stages(model, stages)
 
 
+def verify_encoder_sinks(traits: Traits, sm: int) -> None:
+    """flash_attn.py: layers that look both ways take FlashAttention alone, and its sinks are FlashAttention 3's."""
+    if sm // 10 != 9 and any(isinstance(m, Attention) and m.kind == "encoder_only" and m.sinks for m in traits.mixers):
+        raise Refused("AssertionError", "Sinks are only supported in FlashAttention 3")
+
+
 def _verify_stages(model: Model, stages: Stages) -> None:
     """What a stage misses: layers with experts, or those that an encoder's inner states are added to."""
     deep = int(model.param("deepstack_levels", 0)) if model.architecture.startswith("Qwen3VL") else 0

@@ -29,7 +29,13 @@ from oomph.engines.vllm.resolve.attention import (
     state_dtypes,
     verify_backend,
 )
-from oomph.engines.vllm.resolve.build import verify_build, verify_chunked_turboquant, verify_config, verify_towers
+from oomph.engines.vllm.resolve.build import (
+    verify_build,
+    verify_chunked_turboquant,
+    verify_config,
+    verify_encoder_sinks,
+    verify_towers,
+)
 from oomph.engines.vllm.resolve.expert_setting import expert_setting
 from oomph.engines.vllm.resolve.kernels import verify_tower_kernels
 from oomph.engines.vllm.resolve.limits import (
@@ -274,6 +280,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(resolved.dtype, gpu)
     verify_build(model, facts.support, resolved.stages)
+    verify_encoder_sinks(traits, gpu.sm)
     verify_transformers_build(model, flags)
     verify_convert(model, flags)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)

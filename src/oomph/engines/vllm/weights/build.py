@@ -19,6 +19,7 @@ def scaled_rotary(model: Model) -> bool:
 
 def layout_of(run: Run, rank: Rank) -> Layout:
     settings = run.settings
+    balancing = settings.flags.balancing if run.model.architecture not in run.facts.weights.without_spares else None
     return Layout(
         tp=settings.tensor_parallel_size,
         pp=settings.pipeline_parallel_size,
@@ -31,7 +32,7 @@ def layout_of(run: Run, rank: Rank) -> Layout:
         and (settings.flags.all2all_backend or "allgather_reducescatter") in run.facts.weights.sequence_parallel,
         tp_rank=rank.tp_rank,
         pp_rank=rank.pp_rank,
-        redundant_experts=settings.flags.balancing.spare_experts if settings.flags.balancing else 0,
+        redundant_experts=balancing.spare_experts if balancing else 0,
         data_parallel_towers=settings.flags.multimodal.encoder_per_rank,
     )
 
