@@ -21,3 +21,12 @@ def test_the_structure_names_no_file_that_is_gone() -> None:
     files = {p.name for folder in ("src", "tests", "tools") for p in (ROOT / folder).rglob("*.py")}
     named = set(re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", text))
     assert named - files == set()
+
+
+def test_the_structure_quotes_the_identity_of_the_planner() -> None:
+    """What is left for the KV cache: the lines of the function that the planner calls."""
+    source = (SOURCE / "engines" / "vllm" / "kv" / "budget.py").read_text().splitlines()
+    lines = [line.strip() for line in source if re.match(r" +(available KV cache memory =|- \w+ +\()", line)]
+    text = (ROOT / "docs" / "structure.md").read_text()
+    assert len(lines) == 6
+    assert all(line in text for line in lines)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.common.ranks import Rank, ranks_on
 from oomph.engines.common.shard import local_experts
+from oomph.engines.vllm.kv.budget import RankInput, available_kv, image_transfer, requested
 from oomph.engines.vllm.kv.cache import KvPlan, kv
 from oomph.engines.vllm.kv.check import Refusal
 from oomph.engines.vllm.resolve.card_notes import card_notes
@@ -16,15 +17,7 @@ from oomph.engines.vllm.run import Alike, Run
 from oomph.engines.vllm.serving.asleep import asleep
 from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.engines.vllm.terms import rank_input
-from oomph.engines.vllm.timeline import (
-    RankInput,
-    available_kv,
-    few_states_text,
-    image_transfer,
-    requested,
-    stages,
-    verdict,
-)
+from oomph.engines.vllm.timeline import few_states_text, stages, verdict
 from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.facts.vllm.measured import grounds

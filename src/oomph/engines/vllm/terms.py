@@ -12,13 +12,13 @@ from oomph.engines.common.shard import stage_layers
 from oomph.engines.vllm.graphs.memory import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.graphs.modes import compiles
 from oomph.engines.vllm.graphs.sampled import Sampled, sampled
+from oomph.engines.vllm.kv.budget import RankInput, Terms
 from oomph.engines.vllm.profile.activation import activation, draft_tensors
 from oomph.engines.vllm.profile.batch import Batch
 from oomph.engines.vllm.profile.encoder import Encoder, encoder
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.serving.after_start import after_start, captured
-from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.vendors import Start, on_its_card
 from oomph.engines.vllm.weights.build import build_for, layout_of

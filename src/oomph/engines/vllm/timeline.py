@@ -1,119 +1,17 @@
 """One rank's start-up, stage by stage: what is resident, what is the peak, where it dies and with which words."""
 
-import math
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.vllm.graphs.memory import Graphs, throwaway_blocks
+from oomph.engines.vllm.graphs.memory import throwaway_blocks
+from oomph.engines.vllm.kv.budget import RankInput, counted, requested
 from oomph.engines.vllm.kv.check import KvPlan
-from oomph.engines.vllm.profile.batch import PhaseKind
-from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.serving.after_start import Working, risk_text
-from oomph.engines.vllm.weights.load.player import Point
 from oomph.facts.vllm.vendors import is_gaudi
-from oomph.ir import Device, Stage, StageName, Term, Verdict
+from oomph.ir import Stage, StageName, Verdict
 from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case
-from oomph.text.tables import all_that_hold
 from oomph.units import GIB, MIB, gib
-
-
-class Terms(Struct, frozen=True):
-    """What one rank's memory is made of."""
-
-    weights: Term
-    load_peak: Term
-    context: Term
-    runner: Term  # the model runner's buffers, allocated before the weights
-    activation: Term
-    persistent: int  # what profiling leaves in the allocator: workspaces, the sampler's buffer
-    non_torch: Term
-    cudagraph: Term
-    captured: Term  # the CUDA graphs in the end; `cudagraph` is what the engine's profiler estimates
-    warm_up: Working
-    serving: Working  # a full batch of requests
-    before_load: int = 0  # the part of non_torch that is there before the first weight
-    graphs_kept: int = 0  # what the driver keeps of the graphs that were captured to estimate them
-
-
-class RankInput(Struct, frozen=True):
-    device: Device
-    resolved: Resolved
-    terms: Terms
-    graphs: Graphs
-    estimate_applied: bool
-    index: int
-    ipc_bytes: int  # --mm-ipc-gpu-memory-gb
-    created_bytes: int
-    died: Point | None  # the allocation with which the load runs out
-    layers: int
-    graphs_profiled: bool
-    expert_kernels: tuple[str, ...]  # engines/common/expert_kernel.py
-    peak: PhaseKind | None  # where profiling is highest; None: the term is pinned
-    context_measured: bool  # False: as start-ups on such cards printed it
-    graph_share: float  # Gaudi: of the usable memory what is kept for graphs
-    restart_bytes: int  # what the KV cache gains at the next start, which finds torch.compile's cache filled
-    # KV memory that a log printed: the stages before it were passed, whatever the plan would say of them
-    observed: bool = False
-    judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
-    like: int = 0  # the first rank that has the same terms
-
-
-def requested(device: Device, resolved: Resolved) -> int:
-    return math.ceil(device.total_bytes * resolved.gpu_memory_utilization)
-
-
-def available_kv(rank_input: RankInput) -> Term:
-    """gpu_worker.py determine_available_memory, by the release's formula. --kv-cache-memory-bytes goes past it."""
-    if rank_input.resolved.kv_cache_memory_bytes is not None:
-        n = rank_input.resolved.kv_cache_memory_bytes
-        return Term("available_kv", n, n, n, "given", {}, why="--kv-cache-memory-bytes")
-    if is_gaudi(rank_input.device.name):
-        return _kv_on_gaudi(rank_input)
-    want = requested(rank_input.device, rank_input.resolved)
-    taken = _taken(rank_input)
-    n = want - sum(x.bytes for x in taken)
-    slacks = spread(*taken)
-    low, high = n - worst_case(slacks), n + best_case(slacks)
-    parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
-    return Term("available_kv", n, low, high, "formula", parts, why="requested - what profiling saw")
-
-
-def _kv_on_gaudi(rank_input: RankInput) -> Term:
-    """Shares of what is free after profiling, not of the card."""
-    own = rank_input.terms
-    terms = [own.context, own.weights, own.activation, own.non_torch, own.runner]
-    free = rank_input.device.total_bytes - rank_input.device.used_bytes - sum(x.bytes for x in terms)
-    share = rank_input.resolved.gpu_memory_utilization * (1 - rank_input.graph_share)
-    slacks = spread(*terms)
-    low, high = free - worst_case(slacks), free + best_case(slacks)
-    size, bottom, top = (math.floor(room * share) for room in (free, low, high))
-    why = f"{share:.2f} of what is free after profiling"
-    return Term(
-        "available_kv", size, bottom, top, "formula", {"free after profiling": free, "kept back": size - free}, why=why
-    )
-
-
-def _taken(rank_input: RankInput) -> list[Term]:
-    """What the release's formula subtracts from the budget."""
-    terms, formula, used = rank_input.terms, rank_input.resolved.facts.budget.formula, rank_input.device.used_before
-    return [
-        terms.weights,
-        terms.activation,
-        terms.non_torch,
-        *all_that_hold(
-            (rank_input.estimate_applied, terms.cudagraph),
-            (formula in ("consumed", "everything"), terms.runner),
-            (formula == "everything", terms.context),
-            (formula == "everything", Term("others", used.bytes, used.low, used.high, used.basis)),
-            (rank_input.ipc_bytes, image_transfer(rank_input.ipc_bytes)),
-        ),
-    ]
-
-
-def image_transfer(size: int) -> Term:
-    """--mm-ipc-gpu-memory-gb: kept free for images that another process hands over."""
-    return Term("image_transfer", size, size, size, "exact", {}, why="--mm-ipc-gpu-memory-gb")
 
 
 class Step(Struct, frozen=True):
@@ -220,8 +118,8 @@ def _slacks_beside_kv(rank_input: RankInput) -> tuple[Slack, ...]:
     resident = (terms.context, terms.runner, terms.weights, terms.non_torch)
     if rank_input.observed or rank_input.resolved.kv_cache_memory_bytes is not None:
         return spread(rank_input.device.used_before, *resident)
-    counted = {x.name for x in _taken(rank_input)}
-    uncounted = spread(*(x for x in resident if x.name not in counted))
+    names = {term.name for term in counted(rank_input)}
+    uncounted = spread(*(x for x in resident if x.name not in names))
     if rank_input.device.vendor == "amd":
         # posts do not say whether torch.compile's cache was filled: a start that finds it filled has so much less room
         return (*uncounted, Slack(terms.activation.name, rank_input.restart_bytes, 0))
@@ -307,7 +205,7 @@ def _kv_gates(rank_input: RankInput, kv: KvPlan) -> Iterator[Gate]:
     slacks = (
         ()
         if rank_input.observed or rank_input.resolved.kv_cache_memory_bytes is not None
-        else spread(*_taken(rank_input))
+        else spread(*counted(rank_input))
     )
     fitted = kv.need_before_fit_bytes > kv.need_bytes  # --max-model-len auto asks for no more than there is
     room = kv.available_bytes - (0 if fitted else kv.need_bytes)

@@ -3,8 +3,8 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.kv.budget import Terms
 from oomph.engines.vllm.serving.after_start import Working
-from oomph.engines.vllm.timeline import Terms
 from oomph.facts.vllm import vendors
 from oomph.ir import Device, Experts, Model, Term
 

@@ -6,8 +6,8 @@ stays: the CUDA context, the kernels that were loaded, a cuBLAS workspace for ev
 --sleep-mode-offload-cudagraph takes them. The allocator's cache is emptied. Both levels leave the same on the GPU.
 """
 
+from oomph.engines.vllm.kv.budget import Terms
 from oomph.engines.vllm.kv.check import KvPlan
-from oomph.engines.vllm.timeline import Terms
 from oomph.facts.vllm.activation import CUBLAS_WORKSPACE_HOPPER
 from oomph.ir import Term
 from oomph.ir.gate import best_case, spread, worst_case
