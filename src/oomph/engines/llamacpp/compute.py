@@ -21,8 +21,11 @@ from oomph.units import MIB
 
 # tests/truth/llamacpp: every buffer of theirs within 1 MiB or 1 %
 VERIFIED = frozenset(
-    ("bert", "deepseek2", "falcon-h1", "gemma2", "gemma3", "gemma4", "gpt-oss", "granitehybrid", "llama", "mamba2",
-     "mistral", "phi3", "qwen2", "qwen3", "qwen3moe", "qwen3_moe", "qwen3next", "qwen35", "qwen35moe")
+    ("arcee", "bailingmoe2", "bert", "cohere2", "command-r", "deepseek2", "ernie4_5-moe", "exaone4", "falcon-h1",
+     "gemma2", "gemma3", "gemma4", "glm4", "glm4moe", "gpt-oss", "gptneox", "granite", "granitehybrid", "hunyuan-moe",
+     "internlm2", "llama", "mamba2", "minicpm", "minimax-m2", "mistral", "mistral3", "nemotron", "olmo2", "olmoe",
+     "phi2", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3_moe", "qwen3next", "qwen3vl", "qwen35",
+     "qwen35moe", "seed_oss", "smallthinker", "smollm3", "stablelm", "starcoder2")
 )  # fmt: skip
 
 
@@ -80,7 +83,7 @@ def reserved(
     chosen = seats(outline, layout.units, homes, layout.home)
     root = tuple(_root_home(piece.name, layout) for piece in outline.root)
     pinned = layout.full and not layout.measured
-    probes = not settings.kv_offload and batch.flash and settings.flash_auto
+    probes = batch.flash and settings.flash_auto and not (layout.full and settings.kv_offload)
     if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):
         batch = replace(batch, flash=False)
     nbytes = sizes(outline, chosen, root, layout.units[-1], batch, machine, pinned)

@@ -26,6 +26,8 @@ from oomph.ir import Attention
 # Rows whose logits are wanted are taken at the end: hidden states of every token are kept for multi-token prediction.
 # Before the last norm, or behind it.
 ROWS_BEFORE_NORM = frozenset(("gpt-oss",))
+RESIDUAL_FIRST = frozenset(("lfm2", "lfm2moe"))
+NO_LOGITS = frozenset(("lfm2", "lfm2moe"))  # an embedding server of theirs computes no logits
 ROWS_AFTER_NORM = frozenset(("gemma4", "qwen35", "qwen35moe"))
 
 
@@ -61,7 +63,8 @@ def build_graph(parts: Parts, batch: Batch) -> Context:
         hidden.is_output = True
         hidden = get_rows(hidden, build.output_ids)
     hidden.is_output = True  # t_embd
-    logits = mul_mat(parts.root["output"], hidden) if "output" in parts.root else hidden
+    headless = "output" not in parts.root or (batch.embeddings and family in NO_LOGITS)
+    logits = hidden if headless else mul_mat(parts.root["output"], hidden)
     if family in ("gemma2", "gemma4", "granitehybrid"):
         logits = unary("SCALE", logits)
     logits.is_output = True
@@ -119,11 +122,14 @@ def _layer(build: Context, layer: LayerParts, hidden: Tensor, *, last: bool) -> 
     if last:
         mixed, before = get_rows(mixed, build.output_ids), get_rows(before, build.output_ids)
     post, pre = weights.get("post_attention_norm.weight"), weights.get("ffn_norm.weight")
-    if first is not None and post is None and pre is None and "ffn_up.weight" in weights:
-        return _side_by_side(build, layer, normed, mixed, before, last=last)
+    own_norm = build.parts.family == "gptneox"  # use_parallel_residual: a norm of its own for the MLP
+    if own_norm or (first is not None and post is None and pre is None and "ffn_up.weight" in weights):
+        if own_norm:
+            normed = build.norm(before, pre, layer, weights.get("ffn_norm.bias"), "NORM")
+        return _side_by_side(build, layer, normed, mixed, before, last=last and not own_norm)
     if post is not None and (pre is not None or first is None):
         mixed = build.norm(mixed, post, layer)
-    middle = unary("ADD", mixed, before)
+    middle = _sum(build, mixed, before)
     if "ffn_up.weight" not in weights and "ffn_down_exps.weight" not in weights:
         return middle  # Mamba: no MLP
     if build.parts.family == "gemma4" and "ffn_gate_inp.weight" in weights:
@@ -136,7 +142,12 @@ def _layer(build: Context, layer: LayerParts, hidden: Tensor, *, last: bool) -> 
         output = feed_forward(build, layer, source)
     if "post_ffw_norm.weight" in weights:
         output = build.norm(output, weights["post_ffw_norm.weight"], None)
-    return unary("ADD", output, middle)
+    return _sum(build, output, middle)
+
+
+def _sum(build: Context, new: Tensor, residual: Tensor) -> Tensor:
+    """The first of the two gives its place to the sum."""
+    return unary("ADD", residual, new) if build.parts.family in RESIDUAL_FIRST else unary("ADD", new, residual)
 
 
 def _side_by_side(
@@ -145,7 +156,10 @@ def _side_by_side(
     """Command R, Falcon, Phi-2: attention and MLP read the same norm."""
     if last:
         normed = get_rows(normed, build.output_ids)
-    return unary("ADD", unary("ADD", feed_forward(build, layer, normed), before), mixed)
+    output = feed_forward(build, layer, normed)
+    if build.parts.family == "phi2":
+        return unary("ADD", unary("ADD", mixed, output), before)
+    return unary("ADD", unary("ADD", output, before), mixed)
 
 
 def _norm_op(layer: LayerParts) -> str:

@@ -25,7 +25,25 @@ def recurrent(build: Context, layer: LayerParts, source: Tensor, shape: State) -
         return _delta_net(build, layer, source, shape)
     if shape.kind == "mamba2" and "ssm_in.weight" in layer.weights:
         return _mamba2(build, layer, source, shape)
+    if shape.kind == "short_conv" and "shortconv.in_proj.weight" in layer.weights:
+        return _short_conv(build, layer, source, shape)
     return _unknown(build, layer, source)
+
+
+def _short_conv(build: Context, layer: LayerParts, source: Tensor, shape: State) -> Tensor:
+    """lfm2.cpp: a gate before a short convolution, and one behind it."""
+    weights, batch = layer.weights, build.batch
+    tokens, sequences, width, history = batch.sequence_tokens, batch.sequences, source.ne[0], shape.conv_kernel - 1
+    mixed = mul_mat(weights["shortconv.in_proj.weight"], reshape(source, width, tokens, sequences))
+    before, behind, moving = (strided(mixed, (width, tokens, sequences), (mixed.nb[1], mixed.nb[2])) for _ in range(3))
+    gated = transpose(unary("MUL", before, moving))
+    states = _states(build, layer, history * width)
+    past = reshape(_load(build, states), history, width, sequences)
+    inputs = concat(past, gated)
+    _keep_history(build, states, inputs, history, width)
+    conv = Tensor("SSM_CONV", (width, tokens, sequences), 4, (inputs, layer.small("shortconv.conv.weight")))
+    output = mul_mat(weights["shortconv.out_proj.weight"], unary("MUL", behind, conv))
+    return reshape(output, output.ne[0], tokens * sequences)
 
 
 def _unknown(build: Context, layer: LayerParts, source: Tensor) -> Tensor:
