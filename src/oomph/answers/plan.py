@@ -99,7 +99,7 @@ def _with_advice(plan: Plan, model: Model | None) -> Plan:
 
 
 def _way_out(plan: Plan, model: Model | None) -> Advice:
-    """Of a refusal: what is nearest to the command; where nothing is, what fit finds for its model on its GPUs."""
+    """Of a refusal: what is nearest to the command; where nothing is, the command that searches further."""
     from oomph.advice.refused import refusal_advice
 
     engine, judge = engine_of(plan.deployment), _judge(plan, model)
@@ -108,8 +108,6 @@ def _way_out(plan: Plan, model: Model | None) -> Advice:
         return engine.levers(after, model if after.deployment.model == plan.deployment.model else None)
 
     advice = refusal_advice(judge, model or _readable(plan.deployment.model), memory_levers)
-    if not advice.fixes:
-        advice = _with_fits_answer(judge, advice)
     is_named = not unknown_to_the_hub(plan.deployment.model)
     return replace(advice, next_step=next_step(plan)) if is_named and not advice.fixes else advice
 

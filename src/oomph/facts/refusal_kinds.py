@@ -1,5 +1,7 @@
 """What a refusal is about, from the engine's own words."""
 
+from functools import lru_cache
+
 from oomph.ir.timeline import RefusalKind
 from oomph.text.late import late_pattern
 
@@ -16,5 +18,6 @@ _KINDS: tuple[tuple[RefusalKind, str], ...] = (
 _PATTERNS = tuple((kind, late_pattern(f"(?i:{words})")) for kind, words in _KINDS)
 
 
+@lru_cache(256)  # a search meets the same refusal thousands of times
 def kind_of(message: str) -> RefusalKind:
     return next((kind for kind, pattern in _PATTERNS if pattern.search(message)), "settings")
