@@ -197,3 +197,22 @@ def test_what_was_learnt_can_be_listed_and_forgotten(tmp_path: Path, capsys: pyt
     assert "nothing was learnt" in run("--list")
     with pytest.raises(InputError, match="numbers as"):
         store.forget("x; drop table")
+
+
+def test_the_peak_of_activations_is_not_what_newer_releases_print() -> None:
+    """Since 0.27.0 the line says what was consumed, and its "peak activation" has the estimate of the graphs in it."""
+    from oomph.doctor.explain import read_case
+    from oomph.machine.learn.start import values_of
+
+    log = (
+        "INFO 11-18 02:45:01 [api_server.py:1290] vLLM API server version 0.32.0\n"
+        "INFO 11-18 02:45:20 [gpu_worker.py:971] CUDA graph pool memory: 0.3 GiB (actual), 0.65 GiB (estimated), "
+        "difference: 0.35 GiB (116.7%).\n"
+        "INFO 11-18 02:45:21 [gpu_worker.py:1030] Free memory on device (139.29/139.8 GiB) on startup. Desired GPU "
+        "memory utilization is (0.3, 41.94 GiB). Actual usage is 15.7 GiB for consumed memory (weights + non-torch), "
+        "1.91 GiB for peak activation, and 0.3 GiB for CUDAGraph memory. Current kv cache memory in use is 24.34 GiB.\n"
+        "INFO 11-18 02:45:30 Application startup complete.\n"
+    )
+    values = values_of(read_case(log))
+    assert "activation_peak" not in values
+    assert values["cudagraph"] == round(0.65 * 2**30)

@@ -25,6 +25,8 @@ from oomph.logs.deployment import Rebuilt, rebuild
 from oomph.logs.structure import SOFT_STARTS, STARTS
 from oomph.units import GIB, MIB
 
+_SETTINGS = ("SamplingParams(", "LLM engine (v")
+
 
 class Case(Struct, frozen=True):
     observations: tuple[Observation, ...]
@@ -234,7 +236,8 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
     # a dumped request names every option there is
-    words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
+    # the settings of the engine or of a request name everything that there is ("max_vision_items_per_batch")
+    words = " ".join(line.text.strip() for line in near if not any(word in line.text for word in _SETTINGS))
     return Case(tuple(run), rebuilt, dead, ledger, gpus, card, text=words[: 32 << 10], notes=notes,
                 has_story=_story(lines, observations))  # fmt: skip
 
