@@ -11,7 +11,8 @@ model='Qwen/Qwen3-8B', encoder_cudagraph_max_vision_items_per_batch: 0, max_seq_
 (EngineCore pid=9) INFO 11-18 02:57:00 [model_runner.py:424] Model loading took 15.27 GiB memory and 3.100000 seconds
 (EngineCore pid=9) ERROR 11-18 02:57:05 [core.py:1510]   File "/vllm/v1/worker/gpu/model_runner.py", line 1003, in \
 profile_run
-(EngineCore pid=9) ERROR 11-18 02:57:05 [core.py:1510]   File "/vllm/model_executor/models/qwen3.py", line 250, in forward
+(EngineCore pid=9) ERROR 11-18 02:57:05 [core.py:1510]   File "/vllm/model_executor/models/qwen3.py", line 250, in \
+forward
 (EngineCore pid=9) ERROR 11-18 02:57:05 [core.py:1510] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate \
 3.00 GiB. GPU 0 has a total capacity of 23.53 GiB of which 764.00 MiB is free.
 """
