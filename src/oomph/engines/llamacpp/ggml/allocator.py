@@ -90,8 +90,7 @@ class Buffer:
         return best
 
     def give(self, chunk: int, offset: int, size: int) -> None:
-        if size := self.padded(size):
-            self.chunks[chunk].give(offset, size)
+        self.chunks[chunk].give(offset, self.padded(size))  # also of nothing: it leaves an empty block between others
 
 
 class Allocator:
