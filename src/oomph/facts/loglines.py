@@ -8,9 +8,11 @@ or without thousands separators), no suffix is text. `name__size` takes its unit
 
 import re
 from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct
 
+from oomph.ir import StageName
 from oomph.ir.log_kinds import LogKind
 from oomph.units import GIB, KIB, MIB
 
@@ -29,6 +31,12 @@ class LogRow(Struct, frozen=True):
     since: str = ""  # first release that words it so, "" = open; until: first that no longer does
     until: str = ""
     more: tuple[str, ...] = ()  # further groups, each optional: pasted lines are often cut
+    # what a line of this kind means for a run; said by the first row of the kind
+    stage: StageName | None = None  # the stage that has begun once it is printed
+    ends: StageName | Literal["here", ""] = ""  # it is a failure, of this stage; "here": of where the log had got to
+    up: bool = False  # whoever prints it is up
+    shortage: bool = False  # it says itself what is short, or that nothing is: its words are not looked at again
+    by_people: bool = False  # people write it too: it does not tell whose log this is
 
     def match(self, text: str) -> dict[str, float | int | str] | None:
         if self.needle not in text:
@@ -104,7 +112,7 @@ GENERIC = (
     LogRow("proposed", "motivation and pitch", r"^#{1,4} .{0,20}The feature, motivation and pitch"),  # a template's heading
     LogRow("proposed", "## ", r"(?i)^#{2,4} (?:proposals?|why this matters|feature request)\b"),
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
-    LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
+    LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})', shortage=True),
     LogRow("frame", ".py:", r"^\s{0,8}(?P<path>[\w./-]{1,200}\.py):(?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # retold
     LogRow("frame", "File ", r"^\s{0,8}File (?P<path>\S{1,300}\.py):(?P<at__int>\d{1,7}), in (?:\w{1,80}\.){0,3}(?P<function>[\w<>]{1,120})\("),  # a notebook's
     LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
@@ -149,7 +157,7 @@ GENERIC = (
     LogRow("command", "trtllm-serve", r"(?P<command>trtllm-serve .*)"),
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
     LogRow("host_kill", "process", r"[Oo]ut of memory: Kill(?:ed)? process (?:(?P<pid__int>\d+) )?\((?P<name>[^)]{1,64})\)",
-           more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
+           more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB"), ends="host_ram", shortage=True),
     LogRow("host_kill", "invoked oom-killer", r"(?P<name>\S{1,64}) invoked oom-killer"),
     LogRow("host_kill", "Tasks state (memory", r"Tasks state \(memory values in pages\)"),  # dump_tasks of mm/oom_kill.c
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
@@ -157,21 +165,21 @@ GENERIC = (
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),
     *(LogRow("host_kill", name, rf"(?i:(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?:kernel(?:'s)?|linux|global|host|system)(?: \w{{1,12}})?) {name}(?i:[- ]killer)") for name in ("OOM", "oom")),  # told
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
-    LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
+    LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)", ends="host_ram", shortage=True),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
-    LogRow("sigkill", "-9", r"(?:[Ee]xit ?code|exitcode|returncode)\W{0,3}-9\b"),
+    LogRow("sigkill", "-9", r"(?:[Ee]xit ?code|exitcode|returncode)\W{0,3}-9\b", ends="host_ram"),
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),
     # Ray lists what may have been the cause, the kernel's OOM killer first
     LogRow("sigkill", "worker died or was killed", r"worker died or was killed while executing a task by an unexpected system error"),
-    LogRow("bus_error", "SIGBUS", r"SIGBUS received|signal 7\b.{0,20}SIGBUS"),
+    LogRow("bus_error", "SIGBUS", r"SIGBUS received|signal 7\b.{0,20}SIGBUS", ends="other"),
     LogRow("sigkill", "signal: killed", r"signal: killed"),
     LogRow("sigkill", "Killed", r"^[.\s]{0,200}Killed\s{0,4}$"),  # the shell's word, behind the dots of a load
     LogRow("sigkill", " killed ", r"^\[\d{1,4}\]\s{1,4}[+-]?\s{0,4}\d{1,8}\s{1,4}killed\s"),  # zsh's
     LogRow("sigkill", "killed", r"zsh: killed\b"),
     LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
-    LogRow("ray_kill", "Ray killed", r"Ray killed (?:a |the |\d+ )?worker\w{0,4}.{0,80}memory"),
+    LogRow("ray_kill", "Ray killed", r"Ray killed (?:a |the |\d+ )?worker\w{0,4}.{0,80}memory", ends="host_ram", shortage=True),
     LogRow("ray_kill", "memory exhaustion", r"(?:node|host|system|CPU) (?:CPU )?memory exhaustion"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
@@ -184,13 +192,13 @@ GENERIC = (
     LogRow("util_given", "memory_utilization", _UTIL),
     LogRow("util_given", "memory-utilization", _UTIL),
     LogRow("eager_given", "eager", r"enforce[_-]eager(?!['\"]?[=: ]{1,3}False)"),
-    LogRow("oom_mentioned", "OutOfMemoryError", r"OutOfMemoryError"),
+    LogRow("oom_mentioned", "OutOfMemoryError", r"OutOfMemoryError", shortage=True),
     LogRow("ray_kill", "due to memory pressure", r"killed due to memory pressure \(OOM\)"),  # raylet node_manager.cc
     LogRow("ray_kill", "ray-oom-prevention", r"address the out of memory issue: \S{0,80}ray-oom-prevention"),  # its report, cut
-    LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file"),  # torch/serialization
+    LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file", ends="host_ram", shortage=True),  # torch/serialization
     # the driver's resource manager: memory of the host, and on unified memory of both
-    LogRow("driver_oom", "NV_ERR_NO_MEMORY", r"NVRM: .{0,200}NV_ERR_NO_MEMORY"),
-    LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),
+    LogRow("driver_oom", "NV_ERR_NO_MEMORY", r"NVRM: .{0,200}NV_ERR_NO_MEMORY", ends="host_ram", shortage=True),
+    LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm", ends="other", shortage=True),
     LogRow("shm_full", "/dev/shm",
            r"Insufficient space in /dev/shm for .{1,80}?: (?P<required__int>\d+) MiB required, (?P<free__int>\d+) MiB free"),
     LogRow("shm_small", "/dev/shm", r"/dev/shm has only (?P<free__B>\d{1,15}) bytes available"),  # raylet
@@ -199,8 +207,8 @@ GENERIC = (
     LogRow("cgroup", "memory.current", r"memory\.current\D{0,4}(?P<current__int>\d+)"),
     LogRow("orphan", "VLLM::", r"(?P<pid__int>\d{1,8})\s.{0,80}VLLM::(?P<name>\w+)"),
     LogRow("mig", "MIG", r"MIG-[0-9a-f-]{6,}|MIG (?P<profile>\d+g\.\d+gb)"),
-    LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory"),
-    LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
+    LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory", ends="here", shortage=True),
+    LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture", ends="profile_run"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
     LogRow("cuda_error_oom", "driver error", r"(?:CUDA|HIP|MUSA) driver error: out of memory"),
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
@@ -209,10 +217,10 @@ GENERIC = (
     LogRow("cuda_error_oom", "HSA_STATUS_ERROR_OUT_OF", r"HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
     LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
-    LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),
-    LogRow("workspace_small", "AlignedAllocator", r"[Ff]ailed to allocate memory for (?P<what>\w{1,60}) with size (?P<tried__int>\d{1,15})"),  # FlashInfer
+    LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'", ends="here", shortage=True),
+    LogRow("workspace_small", "AlignedAllocator", r"[Ff]ailed to allocate memory for (?P<what>\w{1,60}) with size (?P<tried__int>\d{1,15})", ends="here", shortage=True),  # FlashInfer
     LogRow("workspace_small", "Buffer overflow when allocating", r"Buffer overflow when allocating memory for (?P<what>\w{1,60}) with size (?P<tried__int>\d{1,15})"),
-    LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable"),
+    LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable", ends="startup_free_memory", shortage=True),
 )  # fmt: skip
 
 # PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp), torch >= 2.1; ROCm says HIP. Each part may be cut off.
@@ -233,6 +241,8 @@ TORCH_OOM = LogRow(
         r"(?:[\d.]+ [KMGT]iB current active; )?(?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free"  # torch_npu counts active
         r"(?:; (?P<held__size>[\d.]+ [KMGT]iB) reserved in total)?",
     ),
+    ends="here",
+    shortage=True,
 )
 # torch >= 2.13 (c10/core): "memory allocation failed with OOM on device 5 while trying to allocate N bytes (free: N, total: N)"
 TORCH_OOM_NEW = LogRow(

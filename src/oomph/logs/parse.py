@@ -35,9 +35,7 @@ COMMON: tuple[LogRow, ...] = (
     *SIGNS,
 )  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
-_WRITTEN_BY_PEOPLE = frozenset(
-    {"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton", "load_files"}
-) | {row.kind for row in COMMON}
+_WRITTEN_BY_PEOPLE = {row.kind for row in COMMON} | {row.kind for row in ALL if row.by_people}
 # kind -> the engine that prints it
 _PRINTED_BY: dict[str, str] = {
     row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
@@ -49,20 +47,8 @@ UNCUT = frozenset({"args", "engine_config", "sg_args"})
 FOLDED = frozenset(
     {"torch_oom", "kv_need", "kv_need_v0", "free_short", "ledger", "args", "engine_config", "memory_profile"}
 )
-# a line of one of these kinds says already what is short
-SHORTAGES: frozenset[LogKind] = frozenset(
-    {"torch_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "pooler_oom", "load_oom", "cumem_oom",
-     "tr_oom", "tr_no_build", "tr_building", "tr_no_engine", "tr_load_oom",
-     "tr_executor", "tr_component", "free_short", "kv_none", "kv_need", "kv_need_part",
-     "kv_need_v0", "args", "engine_config", "sg_args", "sg_no_pool", "sg_pool_full", "sg_no_slots", "sg_no_state",
-     "sg_capture_failed", "sg_resume_oom", "host_kill", "container_kill", "ray_kill", "mmap_failed", "driver_oom",
-     "shm_full", "oom_mentioned", "lc_malloc", "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights",
-     "lc_alloc_compute", "lc_late", "lc_no_compute", "lc_no_kv", "lc_no_context", "lc_no_weights", "lc_no_output",
-     "lc_cublas", "lc_guard", "lc_fit_abort", "lc_load_failed", "ol_host_refused", "ol_layout", "ol_panic",
-     "ol_runner_died", "workspace_small", "workspace_locked", "kv_alloc_failed", "x_kernel_shared",
-     "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
-     "encoder_item", "auto_fit_none", "mamba_blocks"}
-)  # fmt: skip
+# a line of one of these kinds says already what is short, or that nothing is
+SHORTAGES: frozenset[LogKind] = frozenset(row.kind for row in ALL if row.shortage)
 # what a line may tell beside its level: it says nothing of an error
 SILENT: frozenset[LogKind] = frozenset(
     {"engine_config", "args", "version", "version_beside", "version_said", "engine_named", "engine_line", "command",
