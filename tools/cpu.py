@@ -2,7 +2,7 @@
 
     python tools/cpu.py                  every command; exit code 1 where one takes longer than it may
     python tools/cpu.py --only what-if   those whose name has the word
-    python tools/cpu.py --fit --batch    also the hardest fits, and plans a second (about a minute)
+    python tools/cpu.py --fit --batch    also fits, searches and plans a second (two minutes)
 
 User and system time of each process from the kernel, with compiled bytecode, once with an empty cache folder and once
 with the folder that the first run left. A bare Python runs before and after each, and the best of N is compared with
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 OOMPH = str(Path(sys.executable).parent / "oomph")
 BARE = [sys.executable, "-c", "pass"]
 PLAN_LIMIT, ADVICE_LIMIT, WHAT_IF_LIMIT, HELP_LIMIT = 9.0, 4.5, 13.0, 6.0  # times a bare Python
-FIT_SECONDS, TYPICAL_FIT_SECONDS, BATCH_RATE = 3.0, 1.0, 2000.0
+FIT_SECONDS, TYPICAL_FIT_SECONDS, BATCH_RATE = 2.0, 0.4, 2000.0
 
 # (what it stands for, GPUs, the serve command, whether it fails)
 DEPLOYMENTS: tuple[tuple[str, str, str, bool], ...] = (
@@ -47,6 +47,33 @@ FITS: tuple[tuple[str, str, tuple[str, ...], float], ...] = (
     ("openai/gpt-oss-120b", "8x H100", ("--context", "128k", "--users", "16"), FIT_SECONDS),
     ("Qwen/Qwen3-8B", "RTX 4090", ("--context", "16k"), TYPICAL_FIT_SECONDS),
 )
+
+
+_SERVICES = (
+    "vllm serve Qwen/Qwen3-32B -tp 2", "vllm serve Qwen/Qwen3-8B", "vllm serve openai/gpt-oss-120b -tp 4",
+    "vllm serve Qwen/Qwen3-Embedding-0.6B --runner pooling", "vllm serve google/gemma-3-27b-it -tp 2",
+)  # fmt: skip
+# What stands on the plan: the words after `oomph`, and seconds of CPU at most.
+SEARCHES: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("gpus Qwen3-32B", ("gpus", "Qwen3-32B"), 0.8),
+    ("gpus gpt-oss-120b, 200 users", ("gpus", "gpt-oss-120b", "--users", "200", "--context", "8k"), 0.8),
+    ("models on an RTX 3060", ("models", "--gpu", "RTX 3060"), 1.0),
+    ("models on an RTX 4090", ("models", "--gpu", "RTX 4090"), 1.0),
+    ("compare Qwen3-8B on an RTX 4090", ("compare", "Qwen/Qwen3-8B", "--gpu", "RTX 4090"), 1.0),
+    ("compare gpt-oss-120b, 200 users, 2 x H100",
+     ("compare", "openai/gpt-oss-120b", "--gpu", "2x H100", "--users", "200", "--context", "8k"), 1.0),
+    ("simulate: most users of gpt-oss-120b",
+     ("simulate", "--gpu", "2x H100", "--prompt", "2500", "--output", "450", "--", "vllm", "serve",
+      "openai/gpt-oss-120b", "-tp", "2"), 3.0),
+    ("pack, five services on 8 x H100", ("pack", "--gpu", "8x H100", *_SERVICES), 2.0),
+    ("plan with advice, TensorRT-LLM on 8 x RTX 3070",
+     ("plan", "--gpu", "8x RTX 3070", "--engine", "trtllm==1.1.0rc3", "--", "trtllm-serve", "Qwen/Qwen2.5-Coder-14B"),
+     2.0),
+    ("plan with advice, TensorRT-LLM DeepSeek on 8 x H100",
+     ("plan", "--gpu", "8x H100", "--", "trtllm-serve", "deepseek-ai/DeepSeek-V3.1", "--tp_size", "8"), 2.0),
+    ("plan with advice, vLLM 70B on 4 x RTX 3090",
+     ("plan", "--gpu", "4x RTX 3090", "--", "vllm", "serve", "meta-llama/Llama-3.3-70B-Instruct"), 2.0),
+)  # fmt: skip
 
 
 class Job(NamedTuple):
@@ -128,6 +155,16 @@ def print_fits(runs: int) -> list[str]:
     return late
 
 
+def print_searches(runs: int) -> list[str]:
+    late = []
+    for name, words, limit in SEARCHES:
+        with tempfile.TemporaryDirectory() as cache:
+            seconds = min(cpu_seconds([OOMPH, *words], cache) for _ in range(runs))
+        late += [name] * (seconds > limit)
+        print(f"{name:<60}{seconds:>8.2f} s of CPU, at most {limit:g}{' !' * (seconds > limit)}")
+    return late
+
+
 def print_batch(lines: int = 4000) -> list[str]:
     """Plans a second where models repeat: the start of the program is taken off by a batch of one line."""
     models = ("Qwen/Qwen3-8B", "Qwen/Qwen3-32B", "openai/gpt-oss-20b", "google/gemma-4-31B-it")
@@ -155,14 +192,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--only", default="", help="commands whose name has this word")
-    parser.add_argument("--fit", action="store_true", help="also the fits")
+    parser.add_argument("--fit", action="store_true", help="also the fits and the other searches")
     parser.add_argument("--batch", action="store_true", help="also the batch")
     options = parser.parse_args()
     compileall.compile_dir(ROOT / "src", quiet=2)
     wanted = jobs()
     names = {name for job in wanted if options.only in job.name for name in (job.name, job.beside)}
     late = print_commands([job for job in wanted if job.name in names], options.runs)
-    late += print_fits(2) if options.fit else []
+    late += [*print_fits(3), *print_searches(3)] if options.fit else []
     late += print_batch() if options.batch else []
     for name in late:
         print(f"{name} takes longer than it may")
