@@ -12,10 +12,12 @@ from oomph.facts.gpus import GpuRow
 from oomph.ir import Deployment, Device, Plan
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want, context_grid, user_levels
+from oomph.sources import place
 from oomph.sources.load import load_once
 
 # Best first: llama.cpp's own order of perplexity (tools/quantize/README.md).
 TAGS = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
+FILE = "as it is"  # a file on this machine has no other quantisation
 LEAST_CAPABILITY = (6, 0)
 
 
@@ -37,7 +39,7 @@ def card_search(model: str, request: str) -> Search:
             memory_bytes=row.total_bytes * count,
             nominal_gb=row.nominal_gb * count,
             price=price,
-            checkpoint=f"{name}:{tag}",
+            checkpoint=name if tag == FILE else f"{name}:{tag}",
             note="",
             command=command(name, tag, want.context, users),
             plan=plan,
@@ -50,8 +52,14 @@ def card_search(model: str, request: str) -> Search:
     return Search(seek, least_bytes(name), longest, LEAST_CAPABILITY)
 
 
+def is_file(model: str) -> bool:
+    return model.lower().endswith(".gguf") and bool(place.path_here(model))
+
+
 def source(model: str) -> str:
-    """The checkpoint to convert: the unquantised one of the family, where the catalogue has it."""
+    """A file is what it is; else the checkpoint to convert: the unquantised one of the family, if it is known."""
+    if is_file(model):
+        return model
     named = load_once(model)
     if named.quantization is None:
         return named.name
@@ -60,7 +68,7 @@ def source(model: str) -> str:
 
 def least_bytes(name: str) -> int:
     """Of the smallest quantisation, less the embedding, which stays in host memory."""
-    smallest, _ = gguf_for(f"{name}:{TAGS[-1]}")
+    smallest, _ = gguf_for(name if is_file(name) else f"{name}:{TAGS[-1]}")
     return sum(s.nbytes for s in smallest.stored if s.role not in ("embed", "multimodal"))
 
 
@@ -74,7 +82,8 @@ class Seeker:
         self.plans = 0
 
     def deployment(self, tag: str, context: int, users: int) -> Deployment:
-        words = ["llama-server", "-hf", f"{self.name}:{tag}", "-c", str(context * users), "-np", str(users)]
+        file = ["-m", self.name] if tag == FILE else ["-hf", f"{self.name}:{tag}"]
+        words = ["llama-server", *file, "-c", str(context * users), "-np", str(users)]
         return replace(parse_command([*words, "-ngl", "99"], engine=self.release), gpus=self.gpus)
 
     def plan(self, tag: str, context: int, users: int) -> Plan | None:
@@ -85,7 +94,8 @@ class Seeker:
         return plan if safe else None
 
     def best(self) -> str:
-        return next((t for t in TAGS if self.plan(t, self.context, self.users) is not None), "")
+        tags = (FILE,) if is_file(self.name) else TAGS
+        return next((t for t in tags if self.plan(t, self.context, self.users) is not None), "")
 
     def most_users(self, tag: str) -> int:
         levels = [n for n in user_levels(self.users) if n >= self.users]
@@ -106,5 +116,5 @@ def _last(values: Sequence[int], good: Callable[[int], bool]) -> int:
 
 
 def command(name: str, tag: str, context: int, users: int) -> str:
-    file = f"{name.rpartition('/')[2]}-{tag}.gguf"
+    file = name if tag == FILE else f"{name.rpartition('/')[2]}-{tag}.gguf"
     return f"llama-server -m {file} -c {context * users} -np {users} -ngl 99"

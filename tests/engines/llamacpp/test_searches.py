@@ -1,0 +1,83 @@
+"""fit, compare and gpus of a local GGUF: the file as it is, and the command that people type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import toys
+
+from oomph.answers.compare import Row, compare
+from oomph.answers.plan import plan
+from oomph.doctor.explain import explain
+from oomph.engines.llamacpp.offer import Choice
+from oomph.search.cards import cards
+from oomph.search.request import Want
+
+
+def row(path: Path, gpu: str, context: int = 8192) -> Row:
+    return compare(str(path), gpu=gpu, context=context, engines=("llamacpp",)).rows[0]
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    numbers = {"embd": 4096, "heads": 32, "kv": 8, "head": 128, "ff": 14336, "vocab": 128256, "layers": 32}
+    return toys.make(tmp_path_factory.mktemp("x") / "dense.gguf", "dense", **numbers, weights="Q4_0", context=131072)
+
+
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    numbers = {"embd": 2048, "heads": 32, "kv": 4, "head": 128, "ff": 6144, "vocab": 151936, "layers": 24}
+    experts = {"experts": 128, "used": 8, "expert_ff": 768}
+    return toys.make(
+        tmp_path_factory.mktemp("x") / "moe.gguf", "moe", **numbers, **experts, weights="Q4_0", context=40960
+    )
+
+
+def test_a_file_that_the_card_holds_is_served_to_as_many_users_as_it_can(dense: Path) -> None:
+    answer = row(dense, "RTX 4090")
+    assert answer.fits and answer.on_gpu and answer.users > 1
+    assert f"-m {dense}" in answer.command and "-ngl" not in answer.command
+
+
+def test_the_cache_is_given_up_before_layers(dense: Path) -> None:
+    answer = row(dense, "8GiB", 24576)
+    assert answer.on_gpu and "-ctk q8_0 -ctv q8_0" in answer.command and "16-bit KV cache" in answer.gives_up
+
+
+@pytest.mark.parametrize("gpu", ["5GiB", "6GiB"])
+def test_layers_go_to_the_cpu_where_nothing_else_helps(dense: Path, gpu: str) -> None:
+    answer = row(dense, gpu, 16384)
+    assert answer.fits and not answer.on_gpu and "-ngl " in answer.command
+    again = plan(answer.command, gpu=gpu)
+    assert again.verdict.outcome == "fits" and again.resolved["offloaded"] == int(answer.command.split("-ngl ")[1])
+
+
+def test_experts_go_before_layers_and_are_counted(routed: Path) -> None:
+    answer = row(routed, "6GiB")
+    assert "--n-cpu-moe " in answer.command and "-ot" not in answer.command and len(answer.command) < 200
+    assert plan(answer.command, gpu="6GiB").verdict.outcome == "fits"
+    fewer = answer.command.replace(
+        f"--n-cpu-moe {answer.command.split()[-1]}", f"--n-cpu-moe {int(answer.command.split()[-1]) - 1}"
+    )
+    assert plan(fewer, gpu="6GiB").verdict.outcome != "fits"
+
+
+def test_cards_for_a_file(dense: Path) -> None:
+    first = cards(str(dense), Want(8192, 1), engine="llama.cpp").cards[0]
+    assert first.checkpoint == str(dense) and f"-m {dense} -c" in first.command
+
+
+def test_a_choice_says_what_it_gives_up() -> None:
+    assert Choice("", 1).gives_up == () and len(Choice("", 1, "q8_0", 256).gives_up) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["main: server is listening on http://127.0.0.1:8080 - starting the main loop",
+     "0.12.345.678 I srv  llama_server: listening on http://127.0.0.1:18083",
+     "srv          init: listening on http://127.0.0.1:8080"],
+)  # fmt: skip
+def test_listening_is_a_running_server_in_every_build(line: str) -> None:
+    log = f"0.00.1.2 I srv    load_model: loading model 'x.gguf'\n0.00.2.3 I srv  llama_server: model loaded\n{line}\n"
+    assert explain(log).failed is False
