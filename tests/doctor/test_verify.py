@@ -151,3 +151,9 @@ def test_every_rule_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rule, "speak", lambda rule, case: (looks.append(rule.id), speak(rule, case))[1])
     explain([Path(__file__).parent / "fixtures" / "K01.log"], gpu="H100")
     assert len(looks) > 50 and len(looks) == len(set(looks))
+
+
+def test_a_card_that_only_its_size_tells_is_not_refused() -> None:
+    """The log has the card's total and nothing else: what it can compute is not known, and no reason to refuse it."""
+    answer = explain([Path(__file__).parent / "fixtures" / "D01.log"])
+    assert answer.advice is not None and any(one.verified for one in answer.remedies)

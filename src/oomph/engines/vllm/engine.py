@@ -167,7 +167,7 @@ class Vllm(EngineProtocol):
 
         version = deployment.engine.version
         oldest = at(version).limits.oldest_card
-        old = next((gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and gpu.sm < oldest), None)
+        old = next((gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and 0 < gpu.sm < oldest), None)
         if old is None:
             return ""
         least, there = oldest / 10, old.sm / 10
