@@ -76,7 +76,7 @@ HABITS: tuple[Habit, ...] = (
     # models/deepseek_v32/ (0.29.0): DeepSeek-V3.2 outside torch.compile, so that FlashInfer turns its heads
     Habit("sparse latent attention with its own kernels", since="0.29.0"),
     # bailing_moe.py: `rotary_dim`, or whole heads whatever partial_rotary_factor says
-    Habit("Bailing turns whole heads", until="0.26.0"),
+    Habit("Bailing turns whole heads", until="0.24.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
     # float32 (Hopper and data-centre Blackwell have one)
     Habit("router in the model's dtype", sm=((90, 91), (100, 110)), since="0.17.0"),
