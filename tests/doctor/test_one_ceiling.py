@@ -67,7 +67,7 @@ def planned_again(case: Case) -> Plan | None:
             load(name)
         except OomphError:
             continue
-        return run(replace(base, model=name))
+        return run(replace(base, model=name, own_build=True))
     return None
 
 

@@ -57,13 +57,13 @@ def test_what_is_verified_fits_as_it_is_printed(log: Path) -> None:
     base = failed_deployment(case)
     if result.advice is None or base is None:
         return
-    base = msgspec.structs.replace(base, model=_known(base.model, result.model))
+    base = msgspec.structs.replace(base, model=_known(base.model, result.model), own_build=True)
     before = run(base)
     failed = Run(case, before, before, load(base.model), run, observed_pool(case, before))
     for fix in result.advice.fixes:
         read = parse_command(shlex.split(fix.command), engine=f"vllm=={fix.change.version or base.engine.version}")
         given = {k: v for k, v in base.given.items() if k not in fix.change.moves}
-        again = msgspec.structs.replace(read, gpus=fix.change.gpus or base.gpus, given=given)
+        again = msgspec.structs.replace(read, gpus=fix.change.gpus or base.gpus, given=given, own_build=True)
         assert failed.plan_changed(again).verdict.outcome == "fits", fix.change.label
 
 

@@ -35,6 +35,7 @@ def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None
         explanation = explain_case(case)
         plannable = any(can_be_planned(one.change) for one in explanation.remedies)
         return noted(explanation, _missing(case)) if plannable else explanation
+    base = msgspec.structs.replace(base, own_build=True)  # it ran: whatever published packages lack, this build had
     if planner is None or loader is None:
         from oomph.answers.plan import load, run
 
