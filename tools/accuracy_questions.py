@@ -138,6 +138,7 @@ def _placed(word: str, row: dict[str, Any], folder: Path) -> str:
         assert entry is not None
         (folder / "merged").mkdir()
         (folder / "merged" / "config.json").write_text(json.dumps(entry.config))
+        (folder / "merged" / "tokenizer.json").write_text("{}")
         return str(folder / "merged")
     return word
 

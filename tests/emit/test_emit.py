@@ -205,6 +205,7 @@ def test_planned_again_it_fits(planned: Plan) -> None:
 def test_a_folder_keeps_its_path(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container it is a volume; everywhere else it is called as the user calls it."""
     making.folder(tmp_path / "models" / "my-llama", making.LLAMA, making.tensors_of(making.LLAMA))
+    (tmp_path / "models" / "my-llama" / "tokenizer.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     pick = fit("./models/my-llama", "RTX 4090", context=2048).pick
     assert pick is not None

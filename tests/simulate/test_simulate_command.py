@@ -138,7 +138,7 @@ def test_an_old_release_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_all_users_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    load = ["--users", "16", "--requests", "16", "--prompt", "1000", "--output", "8", "--json"]
+    load = ["--users", "16", "--requests", "16", "--prompt", "1000", "--output", "8", "--tpot", "0", "--json"]
     slow = json.loads(oomph_simulate(capsys, *load, "--at-once"))
     assert slow["load"]["arrivals"]["at_once"] and slow["result"]["max_running"] == 16
 
