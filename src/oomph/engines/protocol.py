@@ -56,9 +56,6 @@ class Words(Struct, frozen=True):
     stages: Mapping[str, str] = {}  # StageName -> "while loading the weights"; what is missing is worded as vLLM's is
     missing_stages: tuple[str, ...] = ()  # what a start of this engine does not have
     cache_unit: str = "blocks"  # what the KV cache is counted in
-    offloads_weights: bool = True  # whether a flag leaves weights in host memory
-    workspace_variable: str = ""  # the environment variable for the size of FlashInfer's workspace
-    parallel_flag: str = "--tensor-parallel-size"  # the flag for more GPUs to share one model
     lost_reason: str = "the last line of the first traceback: the exception and its message"  # what a cut log lacks
 
 

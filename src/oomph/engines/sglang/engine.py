@@ -25,8 +25,6 @@ class SgLang(EngineProtocol):
             "runtime_request": "while serving, in the memory that is not static",
         },
         cache_unit="pages",
-        parallel_flag="--tp",
-        workspace_variable="SGLANG_FLASHINFER_WORKSPACE_SIZE",
     )
 
     package = "sglang"

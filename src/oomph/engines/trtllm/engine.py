@@ -28,8 +28,6 @@ class TensorRtLlm(EngineProtocol):
             "cudagraph_capture": "while warming up the second executor, beside the full KV cache",
             "runtime_request": "while serving, in what the KV cache leaves",
         },
-        parallel_flag="--tp_size",
-        offloads_weights=False,
     )
 
     package = "tensorrt_llm"

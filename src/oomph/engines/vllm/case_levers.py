@@ -119,7 +119,7 @@ ROWS: dict[str, CaseRow] = {
         moves=_MIXED,
     ),
     "fewer_images": CaseRow(
-        "--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'", "one image a request, no video", 3,
+        "--limit-mm-per-prompt '{\"image\": 1, \"video\": 0}'", "one image per request, no video", 3,
         "limit_mm_per_prompt", flags={"limit_mm_per_prompt": {"image": 1, "video": 0}}, moves=_MIXED,
     ),
     "smaller_images": CaseRow(

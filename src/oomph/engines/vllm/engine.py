@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
+from oomph.engines.protocol import EngineProtocol, FitKnobs, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 class Vllm(EngineProtocol):
     name = "vllm"
     title = "vLLM"
-    words = Words(workspace_variable="VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE")
 
     package = "vllm"
     programs = ("vllm",)

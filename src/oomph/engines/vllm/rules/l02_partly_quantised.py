@@ -63,7 +63,7 @@ def match(case: Case) -> Finding | None:
         f"{gib(allocated)} were allocated on one of {case.tp} rank(s) for {params / 1e9:.0f}B parameters: at least "
         f"{per_parameter:.2f} bytes each, and the load had not finished. All of it in 4 bits with scales would be "
         "about "
-        f"{gib(four_bit)} a rank. So a large part of this checkpoint is not 4-bit (typically attention and "
+        f"{gib(four_bit)} per rank. So a large part of this checkpoint is not 4-bit (typically attention and "
         "embeddings, in "
         f"BF16)."
     )

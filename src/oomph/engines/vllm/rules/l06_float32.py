@@ -25,10 +25,10 @@ def match(case: Case) -> Finding | None:
         return None
     if case.stage not in ("weights_load", "kv_check", "profile_run"):
         return None
-    text = "The engine config says dtype=float32: 4 bytes a parameter and twice the KV cache of a 16-bit run."
+    text = "The engine config says dtype=float32: 4 bytes per parameter and twice the KV cache of a 16-bit run."
     if case.params:
         text += (
-            f" That is {gib(4 * case.params // case.tp)} of weights a rank; in 16 bits "
+            f" That is {gib(4 * case.params // case.tp)} of weights per rank; in 16 bits "
             f"{gib(2 * case.params // case.tp)}."
         )
     name = "half" if case.before_ampere else "bfloat16"  # bfloat16 begins with compute capability 8.0
