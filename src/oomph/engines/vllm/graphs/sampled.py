@@ -15,8 +15,9 @@ from oomph.ir import Attention, Experts, Model, State, Term
 from oomph.units import MIB
 
 # Of the driver, for every piece of a piecewise graph: 137 to 142 KiB in three dense models, 148 to 153 KiB in three
-# with experts or recurrent layers. Latent attention and LoRA as the V1 runner's captures were chosen (memory.py).
-_PIECE, _PIECE_BESIDE, _PIECE_MLA, _PIECE_LORA = 139 * 1024, 150 * 1024, 360 * 1024, 190 * 1024
+# with experts or recurrent layers. Latent attention, LoRA and Ada cards as the V1 runner's captures were chosen
+# (memory.py).
+_PIECE, _PIECE_BESIDE, _PIECE_MLA, _PIECE_LORA, _PIECE_ADA = (n * 1024 for n in (139, 150, 360, 190, 245))
 # For every layer of a full graph: 38 to 44 KiB in dense models, 51 to 54 in others.
 _WHOLE_LAYER, _WHOLE_LAYER_BESIDE = 42 * 1024, 53 * 1024
 _STEP = 2 * MIB
@@ -85,4 +86,6 @@ def _piece(model: Model, capture: Capture, beside: bool) -> int:
     mixers = (mixer for layer in model.layers[-1:] for mixer in layer.mixers)
     latent = any(isinstance(mixer, Attention) and mixer.kind == "mla" for mixer in mixers)
     one = _PIECE_BESIDE if beside else _PIECE
-    return max(one, _PIECE_MLA if latent else 0, _PIECE_LORA if capture.lora else 0)
+    return max(
+        one, _PIECE_MLA if latent else 0, _PIECE_LORA if capture.lora else 0, _PIECE_ADA if capture.sm == 89 else 0
+    )
