@@ -10,80 +10,50 @@ Besides the Model's own fields these params are read, where a config.json has th
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.kv.blocks import Setup
 from oomph.engines.vllm.kv.check import Refusal
 from oomph.engines.vllm.kv.groups import Layers
 from oomph.engines.vllm.kv.layers import lay_out
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.attention import (
-    cache_dtype,
     cache_layout,
     forced_backend,
     has_kv_method,
-    largest_item,
     layer_dtype,
     mla_rope,
     mm_prefix_lm,
     skipped_layers,
     state_dtypes,
-    verify_backend,
 )
 from oomph.engines.vllm.resolve.build import (
     verify_build,
     verify_chunked_turboquant,
-    verify_config,
     verify_encoder_sinks,
     verify_towers,
 )
 from oomph.engines.vllm.resolve.expert_setting import expert_setting
 from oomph.engines.vllm.resolve.kernels import verify_tower_kernels
-from oomph.engines.vllm.resolve.limits import (
-    batch_limits,
-    requests_of_class,
-    resolve_dtype,
-    resolve_length,
-    resolve_quantization,
-    verify_card_format,
-    verify_quantization,
-)
 from oomph.engines.vllm.resolve.modes import (
-    async_scheduling,
-    hybrid_off,
     in_flight_batches,
-    mamba_mode,
-    model_runner,
     pipeline_stages,
-    prefix_and_chunks,
-    speculation,
     verify_convert,
-    verify_draft,
-    verify_draft_model,
     with_pooling,
 )
 from oomph.engines.vllm.resolve.modules import refusal_of_modules
 from oomph.engines.vllm.resolve.plain_flags import PlainFlags, plain_flags
-from oomph.engines.vllm.resolve.transformers import verify_transformers_build, verify_transformers_config
+from oomph.engines.vllm.resolve.settling import STEPS, Settling
+from oomph.engines.vllm.resolve.transformers import verify_transformers_build
 from oomph.engines.vllm.resolve.verify import (
     verified_utilization,
     verify_arguments,
-    verify_balancing,
-    verify_batch,
-    verify_caches,
-    verify_chunks,
     verify_dtype,
     verify_flags,
-    verify_parallel,
-    verify_parsers,
-    verify_sizes,
     verify_sparse_dcp,
-    verify_values,
 )
 from oomph.engines.vllm.resolve.windows import without_windows
 from oomph.engines.vllm.traits import traits_of, with_drafts
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.flag_checks import FlagSet
-from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
 from oomph.ir import Deployment, Model
 
 
@@ -165,111 +135,54 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
 
 
 def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft: Model | None) -> Resolved:
-    flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
-    verify_parsers(flags, facts.values)
-    verify_config(model, facts.support, by_transformers=flags.get("model_impl") == "transformers")
-    verify_transformers_config(model, flags, facts.structure)
-    tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
-    dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
-    length_flag = flags.get("max_model_len")
-    length = resolve_length(model, length_flag, dep.environment, facts)
-    if flags.get("disable_sliding_window") and model.architecture in facts.support.strict_windows:
-        raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
-    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, gpu.sm)
-    words = FlagSet(flags, model.pooling and not _generates(model), traits.is_mla, quantization.name or "", length)
-    verify_flags(facts.checks.model, words)
-    encoder_decoder = "cross" in traits.kinds
-    prefix, chunked = prefix_and_chunks(model, traits, flags, facts)
-    kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
-    utilization = verified_utilization(flags, facts)
-    verify_sizes(flags, facts)
-    verify_flags(facts.checks.parallel, words)
-    verify_balancing(flags, facts.refusals)
-    verify_flags(facts.checks.parallel_end, words)
-    spec = speculation(model, dep)
-    words = replace(words, method=spec.method, drafts=spec.tokens, target_vocab=model.vocab_size)
-    verify_draft(model, flags, facts, spec)
-    verify_flags(facts.checks.speculative, words)
-    if draft is not None and spec.method:
-        verify_draft_model(draft, words, facts.checks)
-        refused = facts.refusals.drafter_needs_experts
-        if refused and flags.get("enable_expert_parallel") and not traits_of(draft).is_moe:
-            raise Refused("ValidationError", refused)
-    item = largest_item(model, flags)
-    tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
-    words = replace(words, tokens=tokens, seqs=seqs, queries_per_kv=traits.queries_per_kv)
-    verify_batch(tokens, seqs, length, chunked)
-    seqs = requests_of_class(model, seqs)
-    verify_flags(facts.checks.scheduler, words)
-    verify_flags(facts.checks.lora, words)
-    verify_backend(flags, facts.values)
-    verify_values(flags, facts.values)
-    mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
-    verify_chunks(mode, chunked)
-    verify_parallel(model, traits, flags, facts.refusals)
-    verify_flags(facts.checks.whole, words)
-    verify_quantization(quantization, gpu.sm, dtype)
-    verify_card_format(quantization, model, gpu, facts.card_formats)
-    verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, prefix=prefix)
-    runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization.name is not None)
-    asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
-    graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)
-    sizes: tuple[int, ...] = ()
-    if graphs != "NONE":
-        sizes = capture_sizes(
-            flags,
-            facts.capture,
-            architecture=model.architecture,
-            sm=gpu.sm,
-            seqs=seqs,
-            tokens=tokens,
-            drafts=spec.tokens,
-        )
-    verify_flags(facts.checks.whole_end, words)
-    off, why = hybrid_off(traits, dep, facts, spec)
+    state = Settling(model, dep, facts, draft)
+    for step in STEPS:
+        step(state)
+    return _settled(state, base)
+
+
+def _settled(state: Settling, base: Resolved) -> Resolved:
+    model, flags, spec, pp = state.model, state.flags, state.spec, state.stages
+    off, why = state.hybrid
+    environment = state.deployment.environment
     return replace(
         base,
-        max_model_len=length,
-        auto_fit=length_flag == -1,
-        max_num_seqs=seqs,
-        max_num_batched_tokens=tokens,
-        gpu_memory_utilization=utilization,
+        max_model_len=state.length,
+        auto_fit=flags.get("max_model_len") == -1,
+        max_num_seqs=state.seqs,
+        max_num_batched_tokens=state.tokens,
+        gpu_memory_utilization=state.utilization,
         kv_cache_memory_bytes=flags.get("kv_cache_memory_bytes"),
         num_gpu_blocks_override=flags.get("num_gpu_blocks_override"),
-        enable_chunked_prefill=chunked,
-        enable_prefix_caching=prefix,
-        async_scheduling=asynchronous,
-        max_in_flight_batches=in_flight_batches(asynchronous, runner, pp),
-        model_runner=runner,
-        dtype=dtype,
-        kv_cache_dtype=kv_dtype,
-        quantization=quantization.name,
+        enable_chunked_prefill=state.chunked,
+        enable_prefix_caching=state.prefix,
+        async_scheduling=state.asynchronous,
+        max_in_flight_batches=in_flight_batches(state.asynchronous, state.runner, pp),
+        model_runner=state.runner,
+        dtype=state.dtype,
+        kv_cache_dtype=state.kv_dtype,
+        quantization=state.quantization.name,
         block_size=int(flags.get("block_size") or 16),
-        mamba_cache_mode=mode,
+        mamba_cache_mode=state.mode,
         disable_hybrid_kv_cache_manager=off,
         hybrid_off_because=why,
-        cudagraph_mode=graphs,
-        cudagraph_capture_sizes=sizes,
+        cudagraph_mode=state.graphs,
+        cudagraph_capture_sizes=state.sizes,
         enforce_eager=bool(flags.get("enforce_eager")),
-        tensor_parallel_size=tp,
+        tensor_parallel_size=int(flags.get("tensor_parallel_size", 1)),
         pipeline_parallel_size=pp,
         data_parallel_size=int(flags.get("data_parallel_size", 1)),
         enable_expert_parallel=bool(flags.get("enable_expert_parallel")),
         decode_context_parallel_size=int(flags.get("decode_context_parallel_size", 1)),
         prefill_context_parallel_size=int(flags.get("prefill_context_parallel_size", 1)),
-        stages=pipeline_stages(len(model.layers), pp, dep.environment.get("VLLM_PP_LAYER_PARTITION", "")),
+        stages=pipeline_stages(len(model.layers), pp, environment.get("VLLM_PP_LAYER_PARTITION", "")),
         speculative_method=spec.method,
         num_speculative_tokens=spec.tokens,
         uses_drafts=spec.own_drafts and bool(model.drafts),
         reserve_full_isl=bool(flags.get("scheduler_reserve_full_isl", True)),
-        encoder_tokens=tokens,
-        flags=plain_flags(model, flags, facts.support.whole_encoders),
+        encoder_tokens=state.tokens,
+        flags=plain_flags(model, flags, state.facts.support.whole_encoders),
     )
-
-
-def _generates(model: Model) -> bool:
-    """Whether the class of a pooling model generates too: Sentence Transformers' files make it pool."""
-    return model.architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
 
 
 def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved, draft: Model | None) -> Resolved:
