@@ -35,7 +35,11 @@ def command(
 
     if forget:
         number = store.forget(forget)
-        print(f'{{"schema": 1, "forgotten": {number}}}' if as_json else f"{number} starts forgotten")
+        print(
+            f'{{"schema": 1, "forgotten": {number}}}'
+            if as_json
+            else f"{number} start{'' if number == 1 else 's'} forgotten"
+        )
         return 0
     if show:
         _print(store.starts(), as_json, listed=True)

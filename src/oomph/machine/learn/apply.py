@@ -1,13 +1,14 @@
 """A plan that knows what was measured before: terms pinned to what starts of the same kind showed."""
 
 from collections.abc import Sequence
-from statistics import median
 
 from msgspec.structs import replace
 
 from oomph.ir import Deployment, Device, Measured, Model, Plan, Term
 from oomph.machine.learn.start import OVERHEAD, ROUNDING, Start, class_of, is_plausible, machine_of, settings_of
+from oomph.machine.learn.statistics import AGREEING, summarised
 from oomph.machine.learn.store import starts
+from oomph.units import human
 
 # What a machine and a release decide, whatever the model; the other terms need the same model class and settings.
 _OF_MACHINE = ("context", "non_torch")
@@ -44,13 +45,16 @@ def with_measured(plan: Plan, candidates: Sequence[Start], model: Model | None =
             measured |= {name: value} if value is not None else {}
             doubted |= {name: ignored} if ignored else {}
     if "activation_peak" not in measured and "activation_peak" not in plan.deployment.given:
-        measured |= _from_sum(terms, same)
+        values, ignored = _from_sum(terms, same)
+        measured |= values
+        doubted |= {"activation_peak": ignored} if ignored else {}
     if not measured:
-        return plan.deployment
+        notes = (*plan.deployment.notes, *_doubts(doubted))
+        return replace(plan.deployment, notes=notes) if doubted else plan.deployment
     counted = max(value.starts for value in measured.values())
     names = ", ".join(_WORDS[name] for name in measured)
     note = f"as measured here on {counted} start{'s' if counted > 1 else ''}: {names} (oomph learn --list)"
-    notes = (*plan.deployment.notes, note, *_doubts(doubted))
+    notes = (*plan.deployment.notes, note, *_corrections(terms, measured), *_doubts(doubted))
     return replace(plan.deployment, measured={**plan.deployment.measured, **measured}, notes=notes)
 
 
@@ -60,33 +64,38 @@ _WORDS = {
 }  # fmt: skip
 
 
+def _corrections(terms: dict[str, Term], measured: dict[str, Measured]) -> list[str]:
+    """Where starts agree with each other and not with the plan, they are right, and the plan says so."""
+    return [
+        f"{value.starts} starts here agree with each other and not with the formula, and count instead of it: "
+        f"{_WORDS[name]} {human(value.bytes)}, not {human(terms[name].bytes)}"
+        for name, value in measured.items()
+        if value.starts >= AGREEING and not is_plausible(value.bytes, terms[name].low, terms[name].high)
+    ]
+
+
 def _doubts(doubted: dict[str, int]) -> list[str]:
-    doubt = "far outside this plan's interval, not trusted"
-    return [f"measured here, {doubt}: {count} of the {_WORDS[name]}" for name, count in doubted.items()]
+    return [
+        f"measured here, far outside this plan's interval and not counted: {_WORDS[name]} of {count} "
+        f"start{'s' if count > 1 else ''} ({AGREEING} that agree with each other correct the plan)"
+        for name, count in doubted.items()
+    ]
 
 
 def _pinned(term: Term, candidates: Sequence[Start]) -> tuple[Measured | None, int]:
-    """The median of what is plausible for this plan, and how many figures are not."""
+    """What these starts prove of a term, and how many of their figures are not counted."""
     sizes = [figure.bytes for start in candidates for figure in start.figures if figure.term == term.name]
-    plausible = [size for size in sizes if is_plausible(size, term.low, term.high)]
-    if not plausible:
-        return None, len(sizes)
-    middle = round(median(plausible))
-    low, high = min(*plausible, middle) - ROUNDING, max(*plausible, middle) + ROUNDING
-    return Measured(middle, max(0, low), high, len(plausible)), len(sizes) - len(plausible)
+    return summarised(sizes, term.low, term.high)
 
 
-def _from_sum(terms: dict[str, Term], candidates: Sequence[Start]) -> dict[str, Measured]:
+def _from_sum(terms: dict[str, Term], candidates: Sequence[Start]) -> tuple[dict[str, Measured], int]:
     """Activations and memory outside PyTorch from their sum: the second as planned, the first takes the difference."""
     activation, outside = terms["activation_peak"], terms["non_torch"]
-    low, high = activation.low + outside.low, activation.high + outside.high
     sums = [figure.bytes for start in candidates for figure in start.figures if figure.term == OVERHEAD]
-    plausible = [size for size in sums if is_plausible(size, low, high)]
-    if not plausible:
-        return {}
-    middle, rounding = round(median(plausible)), 2 * ROUNDING
-    rest = max(0, middle - outside.bytes)
-    own = Measured(rest, max(0, min(plausible) - outside.bytes - rounding), max(plausible) - outside.bytes + rounding,
-                   len(plausible))  # fmt: skip
-    other = middle - rest
-    return {"activation_peak": own, "non_torch": Measured(other, other, other, len(plausible))}
+    both, ignored = summarised(sums, activation.low + outside.bytes, activation.high + outside.bytes, 2 * ROUNDING)
+    if both is None:
+        return {}, ignored
+    rest = max(0, both.bytes - outside.bytes)
+    own = Measured(rest, max(0, both.low - outside.bytes), max(rest, both.high - outside.bytes), both.starts)
+    other = both.bytes - rest
+    return {"activation_peak": own, "non_torch": Measured(other, other, other, both.starts)}, ignored

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
@@ -52,6 +53,7 @@ class Start(Printed, frozen=True):
     source: str = ""  # the file
     at: float = 0.0  # seconds since 1970
     number: int = 0  # in the store
+    digest: str = ""  # of the text that it was read from: the same log again is no second start
 
     def in_short(self) -> str:
         return f"{self.model} with {self.engine} {self.version} on {self.machine}: {len(self.figures)} figures"
@@ -111,7 +113,8 @@ def read_start(text: str, gpus: tuple[Device, ...], deployment: Deployment | Non
         deployment = replace(deployment, given={})
     elif case.version:
         deployment = at_version(deployment, case.version)
-    return start_of(deployment, gpus, values_of(case), source)
+    start = start_of(deployment, gpus, values_of(case), source)
+    return replace(start, digest=sha256(text.encode("utf-8", "replace")).hexdigest()[:32])
 
 
 def at_version(deployment: Deployment, version: str) -> Deployment:
