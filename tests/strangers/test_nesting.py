@@ -138,8 +138,8 @@ def test_a_value_inside_itself_is_refused() -> None:
 
 # Files whose JSON is oomph's own, or was bounded where it came in; the decoder of logs reads UTF-8.
 _OWN = {
-    "catalog/__init__.py", "catalog/facts.py", "doctor/reading/raised.py", "report/views.py", "report/many.py", "web/progress.py",
-    "sources/load.py", "engines/vllm/start.py", "logs/reader.py",
+    "catalog/__init__.py", "catalog/facts.py", "doctor/reading/raised.py", "report/views.py", "web/progress.py",
+    "report/many.py", "sources/load.py", "engines/vllm/start.py", "logs/reader.py",
 }  # fmt: skip
 
 
