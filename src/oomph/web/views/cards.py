@@ -35,6 +35,7 @@ def cards_view(answer: Cards) -> Html:
         el("header", el("h1", answer.model), soft(wish), cls="heading"),
         el("div", verdict, cls=f"verdict {'fits' if answer.cards else 'fails'}"),
         body,
+        soft(f"Each card's best by this measure: {answer.objective}.") if answer.objective else None,
         soft(f"{answer.plans:,} plans on {answer.looked_at} choices of cards. {_NOTE}{_error(answer)}"),
         cls="view cards",
     )

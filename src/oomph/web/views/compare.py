@@ -21,7 +21,8 @@ def compare_view(answer: Comparison) -> Html:
            cls=f"verdict {'fits' if works else 'fails'}"),
         section("Engines", table(["engine", "fits", "#users", "weights", "#bits", "checkpoint", ""],
                                  [_cells(row, most) for row in answer.rows], sorts=True, label="Engines"), _legend()),
-        soft("Users: requests of the whole context at once. Bits: of a weight, on average."),
+        soft("Users: requests of the whole context at once. Bits: of a weight, on average. The best of each engine by "
+             f"this measure: {answer.objective}."),
         cls="view compare",
     )  # fmt: skip
 

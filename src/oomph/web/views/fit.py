@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from oomph.commands import to_shell
 from oomph.report.screens.fit import asked, tightest_stage
 from oomph.report.screens.plan_lines import gpus_line
+from oomph.search.best import slow
 from oomph.search.fit import Answer, Fit
 from oomph.simulate.speed import worst_error
 from oomph.units import human
@@ -31,6 +32,7 @@ def fit_view(answer: Fit) -> Html:
         section("What stands beside it", _picture(answer, front), _table(answer, front)),
         section("Not chosen", _refused(answer)),
         section("Notes", el("ul", [el("li", note) for note in answer.notes], cls="notes")) if answer.notes else None,
+        soft(f"The best by this measure: {answer.objective}.") if answer.objective else None,
         soft(f"{answer.plans:,} plans. {_BASIS}{_error(front)}."),
         cls="view fit",
     )  # fmt: skip
@@ -47,6 +49,7 @@ def _verdict(answer: Fit) -> Html:
     else:
         point = answer.pick.point
         got = f"{point.context:,} tokens of context for {point.users} user{'s' if point.users > 1 else ''} at once"
+        got = ", ".join(filter(None, (got, slow(answer.pick.speed))))
         if answer.met:
             word, kind, rest = "FITS", "fits", got
         else:

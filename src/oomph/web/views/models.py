@@ -28,6 +28,7 @@ def models_view(answer: Models) -> Html:
         section("Quality against speed", _picture(answer)),
         section("Models", _table(answer)) if best else None,
         section("The first by other engines", _others(best)) if best and best.others else None,
+        soft(f"Order: {answer.objective}.") if best and answer.objective else None,
         soft(basis(answer)) if best else None,
         cls="view models",
     )
