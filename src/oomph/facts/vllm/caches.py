@@ -115,8 +115,8 @@ class CacheDtypes(Facts):
     # models/falcon.py:173, mimo_v2.py, clip.py, modernbert.py: the layers get no cache_config, so that
     # --kv-cache-dtype does nothing
     ignored_by = changes(
-        ("FalconForCausalLM", "RWForCausalLM", "MiMoV2", "CLIPModel", "ModernBert", "ColBERTModernBert"),
-        ("0.32.0", ("FalconForCausalLM", "RWForCausalLM", "CLIPModel", "ModernBert", "ColBERTModernBert")),
+        ("FalconForCausalLM", "RWForCausalLM", "MiMoV2", "CLIPModel", "ModernBert", "ColBERTModern", "ColModern"),
+        ("0.32.0", ("FalconForCausalLM", "RWForCausalLM", "CLIPModel", "ModernBert", "ColBERTModern", "ColModern")),
     )
     skips_mla_layers = since("0.26.0")
     nvfp4_mla_refused = changes(

@@ -57,6 +57,15 @@ class Refusals(Facts):
         ("0.30.0", "Number of experts in the model must be greater than 0 when expert parallelism is enabled."),
         ("0.31.0", ""),
     )
+    # v1/attention/backends/triton_attn.py:505 (0.32.0); 0.30.0 is the oldest release that was read
+    bfloat16_cache = changes(
+        "",
+        (
+            "0.30.0",
+            "bfloat16 KV cache is not supported on {gpu} (compute capability {sm}); bfloat16 requires SM80+. Re-run "
+            "with --kv-cache-dtype float16.",
+        ),
+    )
     # v1/attention/backends: what a layer hands on that a backend's class does not take
     attention_arguments = table(
         {

@@ -42,7 +42,8 @@ def has_kv_method(model: Model, facts: Facts, quantization: str | None) -> bool:
     """Whether get_quant_method gives the attention layers a BaseKVCacheMethod: fp8.py does so on the fly too."""
     stored = model.quantization
     if stored is None:
-        return quantization == "fp8" and model.architecture not in facts.weights.unscaled
+        scaled = facts.weights.online_scales and model.architecture not in facts.weights.unscaled
+        return quantization == "fp8" and scaled
     if stored.method == "compressed-tensors":
         return bool(stored.kv_cache) or not facts.cache_dtypes.e5m2_without_scheme
     if stored.method == "modelopt_mixed":  # modelopt.py:2406 (0.27.0)

@@ -54,6 +54,16 @@ def verify_encoder_sinks(traits: Traits, sm: int) -> None:
         raise Refused("AssertionError", "Sinks are only supported in FlashAttention 3")
 
 
+def verify_replicas(model: Model, traits: Traits, tp: int) -> None:
+    """openpangu.py:562 (0.32.0): learned sinks are not repeated over ranks."""
+    if model.architecture == "PanguProMoEV2ForCausalLM" and traits.num_kv_heads < tp:
+        raise Refused(
+            "ValueError",
+            f"Number of KV heads {traits.num_kv_heads} is less than TP size {tp}, KV heads replication is not support "
+            "yet.",
+        )
+
+
 def _verify_stages(model: Model, stages: Stages) -> None:
     """What a stage misses: layers with experts, or those that an encoder's inner states are added to."""
     deep = int(model.param("deepstack_levels", 0)) if model.architecture.startswith("Qwen3VL") else 0

@@ -29,6 +29,7 @@ from oomph.engines.vllm.resolve.build import (
     verify_build,
     verify_chunked_turboquant,
     verify_encoder_sinks,
+    verify_replicas,
     verify_towers,
 )
 from oomph.engines.vllm.resolve.expert_setting import expert_setting
@@ -46,6 +47,7 @@ from oomph.engines.vllm.resolve.transformers import verify_transformers_build
 from oomph.engines.vllm.resolve.verify import (
     verified_utilization,
     verify_arguments,
+    verify_cache_dtype,
     verify_dtype,
     verify_flags,
     verify_sparse_dcp,
@@ -194,6 +196,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_dtype(resolved.dtype, gpu)
     verify_build(model, facts.support, resolved.stages)
     verify_encoder_sinks(traits, gpu.sm)
+    verify_replicas(model, traits, resolved.tensor_parallel_size)
     verify_transformers_build(model, flags)
     verify_convert(model, flags)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
@@ -242,6 +245,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
     verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
     verify_arguments(model, layout.backends, facts.refusals)
+    verify_cache_dtype(layout.backends, resolved.kv_cache_dtype, gpu, facts.refusals)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     linear_backend = str(flags.get("linear_backend", "auto"))

@@ -183,6 +183,15 @@ _IMPLEMENTATIONS = {
 }
 
 
+def verify_cache_dtype(backends: Iterable[tuple[str, int]], kv_dtype: str, gpu: Device, refusals: Refusals) -> None:
+    """A cache of another 16 bits than the model's, which the card does not compute in."""
+    if kv_dtype == "bfloat16" and 0 < gpu.sm < 80 and "TRITON_ATTN" in dict(backends):
+        capability = f"{gpu.sm // 10}.{gpu.sm % 10}"
+        text = refusals.bfloat16_cache.format(gpu=gpu.driver_name or gpu.name, sm=capability)
+        if text:
+            raise Refused("ValueError", text)
+
+
 def verify_arguments(model: Model, backends: Iterable[tuple[str, int]], refusals: Refusals) -> None:
     """attention.py:366 and 420 (0.32.0): a layer's own arguments, which the backend's class has to take."""
     argument = str(model.param("attention_argument", ""))
