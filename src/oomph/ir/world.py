@@ -1,6 +1,7 @@
 """As many GPUs as ranks: the worker processes that a command starts against the GPUs that are named."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from math import prod
 
 from msgspec import Struct
@@ -40,5 +41,6 @@ def fewer_ranks(sizes: Mapping[str, int], gpus: int) -> Iterator[tuple[str, int]
     that divides the one in force. `sizes` are in the order in which they are given up."""
     total = prod(sizes.values())
     for field, size in sizes.items():
-        smaller = [degree for degree in range(size - 1, 0, -1) if size % degree == 0 and total // size * degree <= gpus]
-        yield from ((field, degree) for degree in smaller[:1])
+        largest = min(size - 1, gpus * size // total)
+        smaller = (degree for degree in range(largest, 0, -1) if size % degree == 0)
+        yield from ((field, degree) for degree in islice(smaller, 1))
