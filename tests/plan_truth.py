@@ -72,7 +72,8 @@ def planned(row: Mapping[str, Any], name: str, loaded: Model | None = None) -> d
     """The plan's JSON for one row."""
     card, sm, total = row["gpu"]
     flags = row["flags"]
-    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+    sides = ("tensor", "pipeline", "data", "prefill_context")
+    sizes = [f"{side}_parallel_size" for side in sides]  # a GPU for every rank: with fewer, vLLM does not start
     count = prod(flags.get(size, 1) for size in sizes)
     gpu = {"name": card, "count": count, "total_bytes": total, "compute_capability": f"{sm // 10}.{sm % 10}"}
     command = words(name, flags, row.get("usage", "serve"))
