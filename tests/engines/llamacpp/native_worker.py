@@ -89,6 +89,8 @@ class Library:
         params.offload_kqv = config.get("kv_offload", True)
         params.swa_full = config.get("swa_full", False)
         params.kv_unified = config.get("kv_unified", False)
+        params.embeddings = config.get("embeddings", False)
+        params.n_rs_seq = config.get("n_rs_seq", 0)
         return params
 
     def quantize(self, config: dict[str, Any]) -> dict[str, Any]:

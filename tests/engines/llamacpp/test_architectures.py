@@ -111,8 +111,10 @@ def _compare(native: Native, path: Path, name: str, *, load_mtp: bool = False) -
     mixers = [m for layer in model.layers for m in layer.mixers]
     for _ in range(8):
         flags, told, gpus = config("mla" if any(m.kind == "mla" for m in mixers) else name, dice)
-        if load_mtp:
-            flags, told = {**flags, "spec_type": "draft-mtp"}, {**told, "load_mtp": True}
+        if load_mtp:  # llama-server asks for a state to go back to for each token of a draft, 3 unless told
+            length = dice.choice((None, 1, 5))
+            flags |= {"spec_type": "draft-mtp"} | ({"draft_max": length} if length else {})
+            told |= {"load_mtp": True, "n_rs_seq": length or 3}
         s = resolve(flags, model.max_position, flash=bool(model.param("flash_attention", 1)))
         answer, no = native.ask(path=str(path), **told), refusal(model.layers, s)
         if answer["error"] or no:

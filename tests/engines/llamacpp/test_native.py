@@ -77,7 +77,7 @@ def foreseen(model: Model, s: Settings, gpus: int) -> dict[tuple[str, int], floa
     for cache in layer_caches(model.layers, s):
         key = ("RS" if cache.kind == "state" else "KV", placed.units[cache.layer] if s.kv_offload else HOST)
         out[key] = out.get(key, 0.0) + cache.nbytes / MIB
-    out["output", HOST] = output_bytes(model.vocab_size, s) / MIB
+    out["output", HOST] = output_bytes(model.vocab_size, model.hidden_size, s) / MIB
     return out
 
 
@@ -141,6 +141,18 @@ def test_buffers_to_the_last_printed_digit(native: Native, tmp_path: Path) -> No
                 wrong.append(f"{kind} {told} {key}: llama.cpp {real.get(key)}, oomph {ours.get(key)}")
     assert not wrong, f"{len(wrong)} differ, of {compared} compared and {refused} refused:\n" + "\n".join(wrong[:8])
     assert compared >= 200
+
+
+@pytest.mark.parametrize("embeddings", (False, True))
+def test_output_of_embeddings(native: Native, tmp_path: Path, embeddings: bool) -> None:
+    """A row of embeddings lies beside each sequence's logits; 64 sequences make it more than the last printed digit."""
+    path = toys.make(tmp_path / "dense.gguf", "dense")
+    model = gguf_model("dense", read(path))
+    s = resolve({"ctx_size": 512, "parallel": 64, "kv_unified": True, "embeddings": embeddings}, model.max_position)
+    told = {"gpus": 0, "n_ctx": 512, "n_seq_max": 64, "kv_unified": True, "embeddings": embeddings}
+    real = printed(native, native.ask(path=str(path), **told))
+    assert model.hidden_size * 64 * 4 > 0.03 * MIB
+    assert abs(real["output", HOST] - foreseen(model, s, 0)["output", HOST]) < 0.0051
 
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
