@@ -138,7 +138,7 @@ from pathlib import Path
 from oomph.doctor.explain import read_case
 from oomph.engines.vllm.failed import failed_deployment
 from oomph.facts.vllm.flags import options_of
-from oomph.plan import load, run
+from oomph.answers.bare_plan import load, run
 from oomph.sources.gpu import parse_gpus
 
 case = read_case([Path(sys.stdin.read())], gpus=parse_gpus("RTX 4090"))

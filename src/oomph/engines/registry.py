@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.refusal_kinds import kind_of
 from oomph.ir import Deployment, Device, Model, Plan, Verdict
 from oomph.ir.world import shortage
 from oomph.text.printable import quoted
@@ -57,6 +56,8 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
             return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
     plan = engine.plan(deployment, model)
     if plan.verdict.stage == "other" and not plan.verdict.refusal:
+        from oomph.facts.refusal_kinds import kind_of  # only here: naming an engine reads no facts
+
         plan = replace(plan, verdict=replace(plan.verdict, refusal=kind_of(plan.verdict.message)))
     plan = _with_files(plan, engine)
     missing = engine.missing_kernels(deployment)

@@ -34,6 +34,7 @@ TERM_WORDS = {
     "largest allocation": "largest allocation that the driver allows",
     "system": "memory that the system and other programs hold",
     "host": "memory of the host",
+    "asleep": "memory that stays on the GPU in sleep mode",
     "uncounted": "host memory of compilers, tuning and loading",
 }
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET, json
 
 from oomph.ir import Advice, HostPart, HostPlan, Judged, KvSummary, Plan, RankPlan, Term, Verdict
 from oomph.ir.plan import Asleep
@@ -25,8 +25,8 @@ from oomph.report.contract.plan import (
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """As plain Python values."""
-    plain: dict[str, Any] = to_builtins(plan_output(plan))
+    """As plain Python values, a tuple as the list that JSON has."""
+    plain: dict[str, Any] = json.decode(json.encode(plan_output(plan)))
     return plain
 
 

@@ -68,8 +68,8 @@ def command(
         raise CommandError(f"--context {context!r}: it is a number of tokens such as 32k")
     if kv_cache_dtype:
         _known_dtype(kv_cache_dtype)
-    kept = all_that_hold((images, "images"), (mtp, "MTP"), (kv_cache_dtype, f"a KV cache in {kv_cache_dtype}"))
-    want = Want(tokens, users or 0, prefer or "", options, tuple(kept))
+    needs = all_that_hold((images, "images"), (mtp, "MTP"), (kv_cache_dtype, f"a KV cache in {kv_cache_dtype}"))
+    want = Want(tokens, users or 0, prefer or "", options, tuple(needs))
     with progress("fit") as step:
         result = fit(
             " ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain,

@@ -8,7 +8,9 @@ from oomph.simulate.speed import PlainFactors, Timing, plain_timing
 FACTORS = PlainFactors(overhead_ms=0.5)  # the shares are vLLM's on the card
 
 
-def timing(plan: Plan, model: Model) -> Timing | None:
+def timing(plan: Plan, model: Model | None) -> Timing | None:
+    if model is None:
+        return None
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     parallel = max(1, int(plan.resolved.get("tp_size") or len(plan.ranks)))
     chunk = int(plan.resolved.get("chunked_prefill_size") or 2048)

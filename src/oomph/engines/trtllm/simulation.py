@@ -136,7 +136,9 @@ def _notes(capacity: Capacity, accepted: float) -> list[str]:
 FACTORS = PlainFactors(overhead_ms=0.5)  # the shares are vLLM's on the card
 
 
-def timing(plan: Plan, model: Model) -> Timing | None:
+def timing(plan: Plan, model: Model | None) -> Timing | None:
+    if model is None:
+        return None
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     parallel = max(1, int(plan.resolved["tp_size"]))
     chunk = int(plan.resolved["max_num_tokens"])

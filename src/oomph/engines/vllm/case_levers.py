@@ -279,7 +279,7 @@ AGAINST: dict[str, dict[str, str]] = {
 LARGE_CARD, LARGE_BATCH, BATCH = 70 * GIB, 8192, 2048
 
 
-def case_lever(case: "Case", name: str, figure: Figure | None = None) -> Lever | None:
+def case_lever(case: "Case", name: str, figure: "Figure | None" = None) -> Lever | None:
     if name in ("share_up", "share_down"):
         return _share(case, name, figure)
     if name == "batch" and figure is None:

@@ -10,8 +10,10 @@ from oomph.simulate.timing import SECOND
 ACCEPTED = 0.6  # of drafted tokens, as simulate's default
 
 
-def timing(plan: Plan, model: Model) -> Timing | None:
+def timing(plan: Plan, model: Model | None) -> Timing | None:
     """None: a model without a KV cache, or a card whose speed nobody knows."""
+    if model is None:
+        return None
     deployment = plan.deployment
     try:
         built = engine_of(deployment).simulation(deployment, model, plan, Factors(), accepted=ACCEPTED, timed=True)

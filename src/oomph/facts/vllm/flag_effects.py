@@ -38,8 +38,8 @@ NO_MEMORY: Mapping[str, str] = {
         allowed_local_media_path allowed_media_domains code_revision download_dir fail_on_environ_validation hf_token
         ignore_patterns trust_remote_code""",
     "how processes find and wait for each other": """
-        cpu_distributed_timeout_seconds data_parallel_address data_parallel_backend data_parallel_external_lb
-        data_parallel_hybrid_lb data_parallel_multi_port_external_lb data_parallel_rank data_parallel_rpc_port
+        cpu_distributed_timeout_seconds data_parallel_address
+        data_parallel_hybrid_lb data_parallel_multi_port_external_lb data_parallel_rpc_port
         data_parallel_start_rank data_parallel_supervisor_port disable_nccl_for_dp_synchronization
         distributed_timeout_seconds dp_supervisor_probe_failure_threshold dp_supervisor_probe_interval_s
         dp_supervisor_probe_timeout_s dp_sync_interval enable_fault_tolerance fault_tolerance_config master_addr

@@ -34,11 +34,10 @@ def reserve(graph: Graph, machine: Machine, kept: Callable[[Sequence[Tensor]], K
     return _Schedule(graph, machine).sizes(kept)
 
 
-class _Split(Struct):
+class _Split(Struct, frozen=True):
     backend: int
-    start: int
-    end: int = 0
-    inputs: list[Tensor] = []
+    start: int  # it ends where the next one starts
+    inputs: list[Tensor]
 
 
 class _Schedule:
@@ -133,21 +132,19 @@ class _Schedule:
     def _split(self) -> None:
         nodes = self.graph.nodes
         first = next((n.backend for n in nodes if n.op not in VIEW_OPS), self.cpu)
-        split = _Split(first, 0, 0, [])
+        split = _Split(first, 0, [])
         self.splits.append(split)
         for index, node in enumerate(nodes):
             if node.op in VIEW_OPS:
                 continue
             if node.backend != split.backend or (split.inputs and self._brings_weights(node, split.backend)):
-                split.end = index
-                split = _Split(node.backend, index, 0, [])
+                split = _Split(node.backend, index, [])
                 self.splits.append(split)
             for at, source in enumerate(node.src):
                 if source.is_input and self.machine.copies > 1 and not self.machine.all_inputs:
                     self._copies_of_input(source)
                 if source.backend != split.backend and not self._reads(source, split.backend):
                     node.src[at] = self._copied(source, split)
-        split.end = len(nodes)
         if self.machine.copies > 1 and self.machine.all_inputs:
             for leaf in self.graph.leaves:
                 if leaf.is_input:
@@ -189,12 +186,13 @@ class _Schedule:
         self, kept: Callable[[Sequence[Tensor]], Kept] | None
     ) -> tuple[list[tuple[Tensor, int]], list[tuple[Tensor, int]]]:
         nodes: list[tuple[Tensor, int]] = []
-        for split in self.splits:
+        ends = [*(split.start for split in self.splits[1:]), len(self.graph.nodes)]
+        for split, end in zip(self.splits, ends, strict=True):
             for source in split.inputs:
                 nodes.append((view(source, "VIEW_DEP", source.ne, source.nb), source.backend))
                 nodes[-1][0].op = "NONE"
                 nodes.append((self.copies[(source, split.backend)][0], split.backend))
-            inside = self.graph.nodes[split.start : split.end]
+            inside = self.graph.nodes[split.start : end]
             keep = kept(inside) if kept is not None and split.backend != self.cpu else {}
             for node in inside:
                 nodes.append((node, node.backend))

@@ -152,7 +152,7 @@ class Context:
         return unary("ADD", result, bias) if bias is not None else result
 
 
-class AttentionInputs(Struct):
+class AttentionInputs(Struct, frozen=True):
     key_ids: Tensor
     value_ids: Tensor
     mask: Tensor
