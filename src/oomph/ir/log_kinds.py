@@ -22,9 +22,9 @@ VllmKind = Literal[
     "capture_capped", "padding_layers", "attention_block", "page_padding", "hybrid_off", "e5m2_refused",
     "e5m2_mentioned", "kv_tokens", "concurrency", "v0_blocks", "kv_connector", "capture_begin", "graphs",
     "graph_pool", "autotune", "kernel_warmup", "ledger", "engine_ready", "serving", "stats", "dumped_step",
-    "preempted", "encoder_item", "slept", "cumem_oom", "sleep_twice", "swap_exhausted", "swap_flag", "bad_flag",
-    "broadcast_wait", "kv_alloc_failed", "workspace_locked", "secondary", "engine_dead", "engine_failed",
-    "prompt_logprobs",
+    "preempted", "encoder_item", "slept", "woken", "cumem_oom", "sleep_twice", "swap_exhausted", "swap_flag",
+    "bad_flag", "broadcast_wait", "kv_alloc_failed", "workspace_locked", "secondary", "engine_dead",
+    "engine_failed", "prompt_logprobs",
 ]  # fmt: skip
 SglangKind = Literal[
     "sg_args", "sg_load_begin", "sg_weights", "sg_kv", "sg_swa", "sg_mamba", "sg_pool", "sg_capture_begin",

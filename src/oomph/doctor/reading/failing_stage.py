@@ -82,7 +82,7 @@ def _by_words(
         if placed := frame_stage(functions, files):
             return placed, "traceback"
         reached = milestone(before)
-        if not any(observation.kind == "slept" for observation in before) and reached != "runtime_request":
+        if not any(observation.kind in ("slept", "woken") for observation in before) and reached != "runtime_request":
             return ("kv_alloc", "milestone") if reached in _KV_IS_NEXT else ("weights_load", "milestone")
     if stated is not None:
         return stated, "message"

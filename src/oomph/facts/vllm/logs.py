@@ -216,6 +216,8 @@ RUN_TIME = (
     LogRow("slept", "Sleep mode freed", r"Sleep mode freed (?P<freed__GiB>[\d.]+) GiB memory, (?P<kept__GiB>[\d.]+) GiB memory is still in use", stage="runtime_request", up=True),
     LogRow("cumem_oom", "cumem_allocator", r"CUDA Error: out of memory at .{0,120}cumem_allocator\.cpp", ends="runtime_request", shortage=True),
     LogRow("cumem_oom", "wake_up", r"Call to wake_up method failed: .{0,20}CUDA Error: out of memory"),  # v1/engine/core.py
+    LogRow("woken", "wake up the engine with", r"wake up the engine with tags"),  # entrypoints/serve/sleep/api_router.py
+    LogRow("woken", "/wake_up", r"(?<!Route: )/wake_up\b", by_people=True),  # the request itself, which people name as well
     LogRow("sleep_twice", "Sleep mode can only be used", r"Sleep mode can only be used for one instance per process", ends="startup_free_memory"),
     LogRow("swap_exhausted", "CPU swap space", r"Aborted due to the lack of CPU swap space", until="0.11.0", ends="runtime_request", shortage=True),
     LogRow("swap_flag", "swap", r"unrecognized arguments:.{0,200}--swap-space|The 'swap_space' parameter is deprecated", since="0.18.0", ends="other"),
