@@ -26,7 +26,8 @@ ERROR 01-05 10:00:01 [core.py:1108] ValueError: max_num_seqs ({seqs}) exceeds av
 def test_as_many_sequences_as_there_are_state_blocks(blocks: int, offer: int) -> None:
     answer = explain(STATE_BLOCKS.format(seqs=1024, blocks=blocks), plan=False)
     assert answer.cause.id == "K06"
-    assert answer.remedies[0].change == f"--max-num-seqs {offer}"
+    change = answer.remedies[0].change
+    assert change.label == f"--max-num-seqs {offer}" and change.flags == {"max_num_seqs": offer}
 
 
 def test_what_stands_behind_a_model_flag_is_kept() -> None:

@@ -90,11 +90,11 @@ def test_fit_is_asked_for_the_context_of_the_command(
 ) -> None:
     wanted: list[int] = []
 
-    def refuse(model: str, gpus: object, want: Want, **_: object) -> None:
+    def refuse(model: str, gpus: object, want: Want, *_: object, **__: object) -> None:
         wanted.append(want.context)
         raise OomphError("nothing fits")
 
-    monkeypatch.setattr(offer, "fit", refuse)
+    monkeypatch.setattr(offer, "pick_for", refuse)
     failing = plan("vllm serve Qwen/Qwen3-8B-FP8", gpu="RTX 3060 12GB", engine="vllm==0.21.0", advise=False)
     flags = {**failing.deployment.flags, **({} if flag is None else {"max_model_len": flag})}
     changed = replace(failing, deployment=replace(failing.deployment, flags=flags))

@@ -18,11 +18,12 @@ from oomph.ir.ledger import Term
 from oomph.ir.model import Block, Experts, Linear, Part, Scheme
 from oomph.ir.plan import Plan
 from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, score
+from oomph.search.best import Best
 from oomph.search.candidates import Candidate
 from oomph.search.models import Ask, Models, Search
 from oomph.search.prices import read_prices
 from oomph.search.request import Arm, Layout, Spaces, Want
-from oomph.search.solve import Solver
+from oomph.search.solve import Point, Solver
 from oomph.search.trial import Trial, _high_peaks_fit
 from oomph.simulate.speed import Speed
 from oomph.sources.gpu import parse_gpus
@@ -328,23 +329,13 @@ def test_the_default_share_is_taken_up_to_the_highest() -> None:
         assert point is not None and (point.utilisation == 0.9) is is_taken
 
 
-def test_weights_may_stay_where_they_are_less_than_the_room() -> None:
-    def ranks(weights: int | None, multimodal: int = 0, context: int | None = None, used: int = 0) -> Any:
-        terms: dict[str, Any] = {}
-        if weights is not None:
-            terms["weights"] = SimpleNamespace(bytes=weights, parts={"multimodal": multimodal} if multimodal else {})
-        if context is not None:
-            terms["context"] = SimpleNamespace(bytes=context)
-        rank = SimpleNamespace(terms=terms, total_bytes=100, used_by_others_bytes=used)
-        return SimpleNamespace(ranks=[rank])
-
-    cases = {
-        99: ranks(99), 100: ranks(100), 0: ranks(0), 1: ranks(1), "towers": ranks(105, 6), "context": ranks(90, 0, 9),
-        "full": ranks(90, 0, 10), "others": ranks(80, 0, 9, 10), "both": ranks(80, 0, 10, 10), "none": ranks(None),
-    }  # fmt: skip
-    stay = [name for name, case in cases.items() if offer._weights_may_stay(case)]
-    assert stay == [99, 1, "towers", "context", "others"]
-    assert not offer._weights_may_stay(SimpleNamespace(ranks=[]))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("model", "kind"), [("Qwen/Qwen3-32B", "checkpoint"), ("Qwen/Qwen3-32B-AWQ", "flag")])
+def test_weights_beyond_the_card_are_answered_by_a_checkpoint_and_never_from_the_host(model: str, kind: str) -> None:
+    failing = plan(f"vllm serve {model}", gpu="RTX 4090", engine=RELEASE, advise=False)
+    change = offer.change_by_fit(failing)
+    assert change is not None and change.kind == kind
+    assert bool(change.model) is (kind == "checkpoint") and change.model != model
+    assert not any("offload" in name for name in change.flags)
 
 
 # --- score -----------------------------------------------------------------------------------------------------------
@@ -561,50 +552,58 @@ def test_the_first_guess_of_a_share_stays_in_the_grid(start: int, room: int, pla
 
 
 @pytest.mark.parametrize(
-    ("own", "fitted", "change", "label", "kind"),
+    ("own", "fitted", "change", "label"),
     [
-        ({}, {"max_num_seqs": 4}, {"max_num_seqs": 4}, "--max-num-seqs 4", "flag"),
-        ({"max_num_seqs": 4}, {"max_num_seqs": 4}, {}, "", "flag"),
+        ({}, {"max_num_seqs": 4}, {"max_num_seqs": 4}, "--max-num-seqs 4"),
+        ({"max_num_seqs": 4}, {"max_num_seqs": 4}, {}, ""),
         ({"tensor_parallel_size": 2}, {"max_num_seqs": 4}, {"max_num_seqs": 4, "tensor_parallel_size": None},
-         "--max-num-seqs 4 without --tensor-parallel-size", "flag"),
-        ({"tensor_parallel_size": 1}, {}, {}, "", "flag"),
-        ({"tensor_parallel_size": 2}, {"tensor_parallel_size": 2}, {}, "", "flag"),
+         "--max-num-seqs 4 without --tensor-parallel-size"),
+        ({"tensor_parallel_size": 1}, {}, {}, ""),
+        ({"tensor_parallel_size": 2}, {"tensor_parallel_size": 2}, {}, ""),
         ({"tensor_parallel_size": 2}, {"tensor_parallel_size": 4}, {"tensor_parallel_size": 4},
-         "--tensor-parallel-size 4", "flag"),
-        ({}, {"cpu_offload_gb": 4}, {"cpu_offload_gb": 4}, "--cpu-offload-gb 4", "offload"),
+         "--tensor-parallel-size 4"),
     ],
 )  # fmt: skip
 def test_what_fit_finds_is_what_differs_from_the_command(
-    own: dict[str, Any], fitted: dict[str, Any], change: dict[str, Any], label: str, kind: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    own: dict[str, Any], fitted: dict[str, Any], change: dict[str, Any], label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
     base = served().deployment
-    answer = SimpleNamespace(plan=SimpleNamespace(deployment=replace(base, flags=fitted)), note="a note")
+    point = Point(Arm(served().model, kv_dtype="fp8"), 8192, 1, 0.9, 0.0, 1, 1.0)
+    answer = Best(point, replace(served(), deployment=replace(base, flags=fitted)), ())
 
-    def fake(*_: Any, **options: Any) -> Any:
-        asked.append((options["only"], options["engine"]))
-        return SimpleNamespace(pick=answer)
+    def fake(model: str, gpus: Any, want: Want, engine: str, **options: Any) -> Any:
+        asked.append((engine, options))
+        return answer
 
-    monkeypatch.setattr(offer, "fit", fake)
+    monkeypatch.setattr(offer, "pick_for", fake)
     told = offer.change_by_fit(replace(served(), deployment=replace(base, flags=own)))
-    assert told is not None and asked == [(True, RELEASE)]
+    assert told is not None and asked == [(RELEASE, {"offload": False, "headless": True})]
     assert (told.flags, told.label, told.kind, told.rank, told.cost) == (
         change,
         label,
-        kind,
+        "flag",
         20 + len(change),
-        "a note",
+        "KV cache in 8 bits",
     )
-    assert "context" not in told.moves and "weights" in told.moves
+    assert told.model == "" and "context" not in told.moves and "weights" in told.moves
+
+
+def test_another_checkpoint_of_fit_drops_what_only_the_first_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = served().deployment
+    for model, kind, dropped in ((served().model, "flag", {}), ("a/b", "checkpoint", {"dtype": None})):
+        best = Best(Point(Arm(model), 8192, 1, 0.9, 0.0, 1, 1.0), replace(served(), deployment=base), (), rate(2.0))
+        monkeypatch.setattr(offer, "pick_for", lambda *_, best=best, **__: best)
+        own = replace(base, flags={**base.flags, "dtype": "float16"})
+        told = offer.change_by_fit(replace(served(), deployment=own))
+        assert told is not None and (told.kind, told.flags) == (kind, dropped)
+        assert told.model == ("a/b" if dropped else "") and told.label.startswith(told.model)
+        assert told.cost == "at 2 tokens/s per user"
 
 
 def test_fit_is_not_asked_where_it_knows_no_flags_or_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offer, "fit", lambda *_, **__: SimpleNamespace(pick=None))
+    monkeypatch.setattr(offer, "pick_for", lambda *_, **__: None)
     assert offer.change_by_fit(served()) is None
-    monkeypatch.setattr(offer, "fit", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr(offer, "pick_for", lambda *_, **__: 1 // 0)
     llama = plan("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192", gpu="RTX 4090", advise=False)
     assert offer.change_by_fit(llama) is None
-    rank = served().ranks[0]
-    too_large = replace(rank, total_bytes=rank.terms["weights"].bytes)
-    assert offer.change_by_fit(replace(served(), ranks=(too_large,))) is None

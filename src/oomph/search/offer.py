@@ -77,7 +77,7 @@ def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], conte
 # What fit finds for a command's own model on its own GPUs, as a change of that command.
 #
 # For commands that no one, two or three flags make fit: the advice then has fit's flags, planned with the user's own.
-# Weights that are larger than the GPUs are left to the levers that offload them: no search of flags is needed for that.
+# Weights that are larger than the GPUs are answered by a smaller checkpoint; the levers name those that are offloaded.
 
 _RANK = 20  # dearer than any set of three flags, whose ranks add up to less
 _LAYOUT = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from oomph.engines.common.checkpoint import load_checkpoint
-from oomph.engines.vllm.beside import with_adapters
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
@@ -24,7 +23,11 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     if model is None and checkpoint.param("has_vision_config"):
         checkpoint = _under_its_other_name(checkpoint, deployment, overrides)
     plan = plan_vllm(require_layers(checkpoint), *with_draft(deployment))
-    return with_adapters(plan, checkpoint) if "lora_modules" in deployment.flags else plan
+    if "lora_modules" not in deployment.flags:
+        return plan
+    from oomph.engines.vllm.beside import with_adapters
+
+    return with_adapters(plan, checkpoint)
 
 
 def _under_its_other_name(checkpoint: Model, deployment: Deployment, overrides: str) -> Model:
