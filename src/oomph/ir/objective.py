@@ -30,7 +30,7 @@ class Measure(Struct, frozen=True):
 
 
 class Objective(Struct, frozen=True):
-    kept: tuple[str, ...]  # as asked, in words
+    needs: tuple[str, ...]  # as asked, in words
     order: tuple[Measure, ...]  # what decides first comes first
     given_up: tuple[str, ...] = ()  # in words, first to last; () = the losses of `order`, the last of them first
 
@@ -48,9 +48,9 @@ class Objective(Struct, frozen=True):
         losses = self.given_up or tuple(measure.loss for measure in reversed(self.order) if measure.loss)
         aims = [measure.words for measure in self.order if not measure.loss and measure.words]
         parts = [
-            f"kept: {', '.join(self.kept)}" if self.kept else "",
+            f"kept: {', '.join(self.needs)}" if self.needs else "",
             f"given up if need be, first to last: {', '.join(losses)}" if losses else "",
-            f"{'then ' if self.kept or losses else ''}{', '.join(aims)}" if aims else "",
+            f"{'then ' if self.needs or losses else ''}{', '.join(aims)}" if aims else "",
         ]
         return "; ".join(part for part in parts if part)
 
@@ -101,13 +101,13 @@ def serving_objective(
     elif _AHEAD.get(prefer) in names:
         names.remove(_AHEAD[prefer])
         names.insert(names.index("precision"), _AHEAD[prefer])
-    kept = (
+    needs = (
         *([checkpoint] if checkpoint else []),
         *([f"{context:,} tokens of context"] if context else []),
         *([f"{users:,} user{'s' if users > 1 else ''} at once"] if users else []),
         *also,
     )
-    return Objective(kept, tuple(SERVING[name] for name in names))
+    return Objective(needs, tuple(SERVING[name] for name in names))
 
 
 def speed_step(rate: float) -> float:

@@ -54,7 +54,7 @@ def read_record(raw: RawLog) -> Record | None:
     if not raw.whole or raw.total_bytes > _LONGEST:
         return None
     try:
-        found: Any = msgspec.json.decode(bounded("\n".join(line.text for line in raw.lines)), type=Record)
+        record: Any = msgspec.json.decode(bounded("\n".join(line.text for line in raw.lines)), type=Record)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
-    return found if found.log else None
+    return record if record.log else None

@@ -51,7 +51,7 @@ def objective_of(spaces: Spaces, *, named: bool = True) -> Objective:
     want = spaces.want
     return serving_objective(
         checkpoint=spaces.named if named and len(spaces.models) > 1 else "", context=want.context, users=want.users,
-        prefer=want.prefer, also=want.kept,
+        prefer=want.prefer, also=want.needs,
     )  # fmt: skip
 
 
@@ -126,8 +126,8 @@ class BestFirst:
             for gib_each in OFFLOADS:
                 moved = replace(arm, offload_gib=gib_each)
                 tries = (moved, replace(moved, unlimited=False))
-                if found := next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None):
-                    out.append(found)
+                if first := next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None):
+                    out.append(first)
                     break
         return out
 
@@ -175,9 +175,9 @@ class BestFirst:
         if not self.want.users or self.want.prefer == "users":  # more of them count: the highest share, if it has more
             high = self.solver.at(arm, context, self.users, self.space)
             at = high if high is not None and self._more(arm, context, high[1], at[1]) else at
-        held = self._held(arm, context, at[1])
-        if held > self.users and not arm.unlimited:
-            at = self._at(arm, context, held) or at
+        most = self._held(arm, context, at[1])
+        if most > self.users and not arm.unlimited:
+            at = self._at(arm, context, most) or at
         share, outcome = at
         assert outcome.plan is not None
         speed = plan_speed(outcome.plan, self.spaces.models[arm.model], self.users)
@@ -189,10 +189,10 @@ class BestFirst:
             "enough": shortness(context, self.spaces.longest),
             "speed": speed_step(rate) if rate is not None else 0.0,
             "context": users_step(context) if self.want.prefer == "context" else float(context),
-            "users": users_step(held),
+            "users": users_step(most),
         }
         rank = self.solver.loss(arm), int(standing["speed"])
-        point = Point(arm, context, max(held, self.users), share, *rank, outcome.concurrency)
+        point = Point(arm, context, max(most, self.users), share, *rank, outcome.concurrency)
         return Best(point, outcome.plan, self.objective.key(standing), speed)
 
     def _context(self, arm: Arm) -> int:
@@ -221,8 +221,8 @@ class BestFirst:
         """Requests of the whole context at once, at the unfavourable end."""
         assert outcome.plan is not None
         if not arm.unlimited:
-            asked = self.want.users and self.want.prefer != "users"
-            return self.users if asked else self.solver.most_users(arm, context, self.space)
+            is_fixed = self.want.users and self.want.prefer != "users"
+            return self.users if is_fixed else self.solver.most_users(arm, context, self.space)
         own = outcome.plan.resolved.get(self.solver.knobs.users)
         limit = float(own) if isinstance(own, int) and own > 0 else float("inf")
         return int(min(outcome.concurrency, limit))

@@ -22,14 +22,14 @@ class Longer(Struct, frozen=True):
 
 def longer_context(deployment: Deployment, model: Model, context: int, planner: Planner) -> Longer | None:
     """`deployment`: the pick at the model's own length. None where the engine has no way that would start here."""
-    asked = replace(deployment, flags={**deployment.flags, knobs_of(deployment).context: context})
+    longer = replace(deployment, flags={**deployment.flags, knobs_of(deployment).context: context})
     try:
-        refused = planner(asked, model)
+        refused = planner(longer, model)
         for lever in engine_of(deployment).refusal_levers(refused):
             for change in lever.changes:
                 if knobs_of(deployment).context in change.flags:
                     continue
-                changed = replace(asked, flags={**asked.flags, **change.flags})
+                changed = replace(longer, flags={**longer.flags, **change.flags})
                 plan = planner(changed, model)
                 if judge(plan, margin=True).kind == "ok":
                     return Longer(change.label, change.cost, to_shell(plan.deployment))

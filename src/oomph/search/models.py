@@ -191,9 +191,9 @@ class Search:
 
     @property
     def _objective(self) -> Objective:
-        kept = [f"{self.ask.context:,} tokens of context"] if self.ask.context else []
-        kept += [f"{self.ask.users} users at once"] if self.ask.users else []
-        return Objective(tuple(kept), _ORDER[self.ask.prefer or "quality"])
+        needs = [f"{self.ask.context:,} tokens of context"] if self.ask.context else []
+        needs += [f"{self.ask.users} users at once"] if self.ask.users else []
+        return Objective(tuple(needs), _ORDER[self.ask.prefer or "quality"])
 
     def _enough(self, picks: list[Pick], group: list[Candidate]) -> bool:
         """Whether a model can change nothing about the lines that are shown: they all have a higher rank, and none of

@@ -175,7 +175,7 @@ class Want(Struct, frozen=True):
     users: int = 0
     prefer: str = ""
     options: Options = Options()
-    kept: tuple[str, ...] = ()  # what else was asked for, in words
+    needs: tuple[str, ...] = ()  # what else was asked for, in words
 
 
 class Refused(Struct, frozen=True):

@@ -76,10 +76,10 @@ class Solver:
         self.progress: Progress | None = None  # told of each arm; with it, Ctrl-C ends the search with the best so far
         self.stopped = False
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
-        self.least_loss = min(score.quality_loss(m, Arm("")) for m in models.values())
+        self.least_loss = min(score.quality_loss(model, Arm("")) for model in models.values())
         self.least_weights_loss = min(
-            score.quality_loss(m, Arm("")) - (score.KV_FP8_LOSS if score.small_cache(m, Arm("")) else 0.0)
-            for m in models.values()
+            score.quality_loss(model, Arm("")) - (score.KV_FP8_LOSS if score.small_cache(model, Arm("")) else 0.0)
+            for model in models.values()
         )
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int, int], float] = {}

@@ -202,9 +202,9 @@ def _weights(plan: Plan, parallel: int) -> dict[str, float]:
     experts = parts.get("experts", 0)
     if not head:  # a tied output head is the embedding
         head, idle = parts.get("embed", 0), idle - parts.get("embed", 0)
-    kept = kept_in_host(plan, parallel)  # the total is without it, the parts are not
-    linear = max(0.0, total + kept.experts - experts - idle - head)
-    return {"linear": linear, "head": float(head), "experts": experts - kept.experts}
+    on_host = kept_in_host(plan, parallel)  # the total is without it, the parts are not
+    linear = max(0.0, total + on_host.experts - experts - idle - head)
+    return {"linear": linear, "head": float(head), "experts": experts - on_host.experts}
 
 
 def _parameters(model: Model) -> tuple[float, float, tuple[int, int] | None]:

@@ -71,10 +71,10 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
         raise InputError(
             "a model is a folder, a file, a name or org/name" + (" (this one is too long)" if name else "")
         )
-    if name in (said := dict(place.current().names)):
+    if name in (names := dict(place.current().names)):
         with place.looking(Place()):
-            model = load_model(said[name], fresh=fresh, revision=revision)
-        return replace(model, warnings=(*model.warnings, f"{quoted(name)} is {said[name]}, as the file or --set says"))
+            model = load_model(names[name], fresh=fresh, revision=revision)
+        return replace(model, warnings=(*model.warnings, f"{quoted(name)} is {names[name]}, as the file or --set says"))
     if name.startswith(("http://", "https://", "hf.co/", "huggingface.co/")):
         return _from_address(name)
     if "://" in name:

@@ -52,10 +52,10 @@ def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped:
 def _unlike(entries: Sequence[Entry], owner: str) -> list[Entry]:
     """The largest first; of those within two hundredths of the same size one, the maker's own before others."""
     ordered = sorted(entries, key=lambda entry: (entry.id.partition("/")[0] != owner, -entry.bytes, entry.id))
-    kept: dict[int, Entry] = {}
+    by_size: dict[int, Entry] = {}
     for entry in ordered:
-        kept.setdefault(round(50 * log(max(entry.bytes, 1))), entry)
-    return sorted(kept.values(), key=lambda entry: -entry.bytes)
+        by_size.setdefault(round(50 * log(max(entry.bytes, 1))), entry)
+    return sorted(by_size.values(), key=lambda entry: -entry.bytes)
 
 
 def idle_cards_lever(

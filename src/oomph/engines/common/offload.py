@@ -67,9 +67,9 @@ def kept_in_host(plan: Plan, parallel: int) -> OnHost:
     linear = experts = 0.0
     for rank in plan.ranks[::parallel]:
         parts = rank.terms["weights"].parts
-        kept = -parts.get("kept in host memory", 0)
+        on_host = -parts.get("kept in host memory", 0)
         layers = sum(parts.get(name, 0) for name in ("attention", "mlp", "experts", "router", "norm", "state"))
         share = parts.get("experts", 0) / layers if layers else 0.0
-        experts += kept * share
-        linear += kept * (1 - share)
+        experts += on_host * share
+        linear += on_host * (1 - share)
     return OnHost(linear, experts)

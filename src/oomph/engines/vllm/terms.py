@@ -89,8 +89,8 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     unquantised = model.nbytes // ranks if online else 0
     start = Start(ranks, len(layers), compiles, restart_bytes, run.facts.estimates.sorts_logits, unquantised)
     terms = on_its_card(terms, device, model, start)
-    kept = taken.kept if taken is not None and is_sampled else 0
-    terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes), graphs_kept=kept)
+    residue = taken.residue if taken is not None and is_sampled else 0
+    terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes), graphs_kept=residue)
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
         device,

@@ -122,8 +122,8 @@ def _forward(
         if number in (signal.SIGINT, signal.SIGTERM):
             ends += 1
             if ends > 1:  # os.write: a signal may come inside a print
-                said = f"waits for the server, which was asked to end; kill -9 -{child.pid} ends it at once"
-                os.write(2, f"oomph: {said}\n".encode())
+                text = f"waits for the server, which was asked to end; kill -9 -{child.pid} ends it at once"
+                os.write(2, f"oomph: {text}\n".encode())
 
     def stop(number: int, _: FrameType | None) -> None:
         """Ctrl-Z: the child first, which has a session of its own and heard nothing; then we, until both go on.

@@ -33,10 +33,10 @@ def summarised(sizes: Sequence[int], low: int, high: int, rounding: int = ROUNDI
     ignored = len(sizes) - len(plausible)
     if len(plausible) >= AGREEING:
         return _spread(plausible, rounding), ignored
-    kept = 1 - _DOUBT ** (1 / len(plausible))
+    doubtful = 1 - _DOUBT ** (1 / len(plausible))
     least, most = min(plausible) - rounding, max(plausible) + rounding
-    lower = min(least, round(least - kept * max(0, least - low)))
-    upper = max(most, round(most + kept * max(0, high - most)))
+    lower = min(least, round(least - doubtful * max(0, least - low)))
+    upper = max(most, round(most + doubtful * max(0, high - most)))
     return Measured(round(median(plausible)), max(0, lower), upper, len(plausible)), ignored
 
 

@@ -73,8 +73,8 @@ def set_aside_if_broken() -> Path | None:
         place.rename(aside)
     except OSError:
         return None
-    said = f"{place} could not be read as a store of starts: it is {aside.name} now, and a new one begins"
-    print(f"oomph: {said}", file=sys.stderr)
+    text = f"{place} could not be read as a store of starts: it is {aside.name} now, and a new one begins"
+    print(f"oomph: {text}", file=sys.stderr)
     return aside
 
 

@@ -33,8 +33,10 @@ def build_bidirectional(builder: Builder) -> Skeleton:
         replace(
             layer,
             mixers=tuple(
-                Attention("encoder_only", heads, heads, width, width, rope=m.rope) if isinstance(m, Attention) else m
-                for m in layer.mixers
+                Attention("encoder_only", heads, heads, width, width, rope=mixer.rope)
+                if isinstance(mixer, Attention)
+                else mixer
+                for mixer in layer.mixers
             ),
         )
         for layer in model.layers

@@ -148,11 +148,11 @@ def build_eagle(builder: Builder) -> Skeleton:
     hidden, inner, rope = text.integer("hidden_size"), text.integer("intermediate_size"), rope_of(text, width)
     layers: list[Layer] = []
     for site, window in zip(builder.sites(own.layers), windows(text, own.style)):
-        kept = own.style.norms if own.first_norm or site.index else own.style.norms[1:]
+        norms = own.style.norms if own.first_norm or site.index else own.style.norms[1:]
         modules: list[Module] = [
             *attention_modules(builder, site, own.style, heads, kv, width),
             *site.gated_mlp(hidden, inner, bias=text.flag("mlp_bias")),
-            *(part for name in kept for part in norm(site, name, hidden, own.style.norm_bias)),
+            *(part for name in norms for part in norm(site, name, hidden, own.style.norm_bias)),
         ]
         kind = Attention("sliding_window" if window else "full", heads, kv, width, width, window=window, rope=rope)
         layers.append(site.layer([kind], modules))

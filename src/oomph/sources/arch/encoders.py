@@ -348,8 +348,8 @@ def build_modern_vision(builder: Builder) -> Skeleton:
     outer = builder.config.sub("vlm_config")
     vision, text = outer.sub("vision_config"), builder.text
     # the config class builds both encoders from these alone (colmodernvbert.py configs)
-    kept = {key: outer.get(key) for key in ("hidden_size", "vocab_size") if outer.has(key)}
-    fixed = {"hidden_size": text.integer("hidden_size", default=768), "num_hidden_layers": 22, **kept}
+    outer_sizes = {key: outer.get(key) for key in ("hidden_size", "vocab_size") if outer.has(key)}
+    fixed = {"hidden_size": text.integer("hidden_size", default=768), "num_hidden_layers": 22, **outer_sizes}
     inner = text.integer("intermediate_size", default=1152)
     builder.text = Config({**fixed, "intermediate_size": inner, "num_attention_heads": 12}, text.where)
     more = outer.integer("additional_vocab_size", default=40, low=0)

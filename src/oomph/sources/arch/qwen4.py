@@ -68,8 +68,8 @@ def build_mobius(builder: Builder) -> Skeleton:
     def own(layer: Layer, *apart: str) -> Layer:
         """With the scales of both residuals, and without the modules that stand beside the layers."""
         site = builder.site(layer.prefix, layer.index)
-        kept = [module for module in layer.block.modules if module.name not in apart]
-        return replace(layer, block=builder.block([*kept, *(site.norm(name, hidden) for name in scales)]))
+        others = [module for module in layer.block.modules if module.name not in apart]
+        return replace(layer, block=builder.block([*others, *(site.norm(name, hidden) for name in scales)]))
 
     site, experts = builder.site("model.language_model"), list[Module]()
     for number in range(text.integer("num_blocks", high=1000)):

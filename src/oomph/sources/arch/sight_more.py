@@ -324,8 +324,10 @@ def build_molmo(builder: Builder) -> Skeleton:
     rows = text.integer("embedding_size", default=text.integer("vocab_size"))
     root = decoder_root(builder, _MOLMO, tied=text.flag("weight_tying"))
     sized = [
-        replace(m, rows=rows + (_EXTRA_ROWS if m.role == "embed" else 0)) if m.role in ("embed", "lm_head") else m
-        for m in root.modules
+        replace(module, rows=rows + (_EXTRA_ROWS if module.role == "embed" else 0))
+        if module.role in ("embed", "lm_head")
+        else module
+        for module in root.modules
     ]
     return Skeleton(
         layers,

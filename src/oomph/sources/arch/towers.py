@@ -119,5 +119,5 @@ def _row(site: Site, words: Sequence[str], sizes: Sizes) -> list[Module]:
         case "pair":
             parts = [Part(part, shape[0]) for part in name.split(",")]
             return [site.linear(name, parts, shape[1], "column", "multimodal", bias=bias, quantised=quantised)]
-    made = {"column": site.column, "row": site.row, "whole": site.replicated}[kind]
-    return [made(name, shape[0], shape[1], "multimodal", bias=bias, quantised=quantised)]
+    linear = {"column": site.column, "row": site.row, "whole": site.replicated}[kind]
+    return [linear(name, shape[0], shape[1], "multimodal", bias=bias, quantised=quantised)]

@@ -14,16 +14,16 @@ MORE_ROUTERS = (288, 576)
 
 
 def fused_experts(nodes: Sequence[Tensor]) -> Kept:
-    kept: Kept = {}
+    lives: Kept = {}
     for index, node in enumerate(nodes):
         if node.op == "MUL":
-            _weighted_sum(nodes, index, kept)
+            _weighted_sum(nodes, index, lives)
         elif node.op in ("SOFT_MAX", "UNARY"):
-            _router(nodes, index, kept)
-    return kept
+            _router(nodes, index, lives)
+    return lives
 
 
-def _weighted_sum(nodes: Sequence[Tensor], index: int, kept: Kept) -> None:
+def _weighted_sum(nodes: Sequence[Tensor], index: int, lives: Kept) -> None:
     """The experts' outputs and their shares are read at the sum."""
     node = nodes[index]
     if not 2 <= node.ne[1] <= MAX_EXPERTS or len(node.src) < 2:
@@ -33,10 +33,10 @@ def _weighted_sum(nodes: Sequence[Tensor], index: int, kept: Kept) -> None:
     if full.ne != node.ne or shares.ne != (1, *node.ne[1:]) or last >= len(nodes):
         return
     if nodes[last].op == "ADD" and nodes[index + 1].op == "VIEW":
-        kept.setdefault(nodes[last], []).extend((full, shares))
+        lives.setdefault(nodes[last], []).extend((full, shares))
 
 
-def _router(nodes: Sequence[Tensor], index: int, kept: Kept) -> None:
+def _router(nodes: Sequence[Tensor], index: int, lives: Kept) -> None:
     """Everything between the logits and the shares is one kernel."""
     count = nodes[index].ne[0]
     if (count & (count - 1) or count > LARGEST_ROUTER) and count not in MORE_ROUTERS:
@@ -50,6 +50,6 @@ def _router(nodes: Sequence[Tensor], index: int, kept: Kept) -> None:
         end += len(NORMED)
     if end >= len(nodes):
         return
-    tensors = kept.setdefault(nodes[end], [])
+    tensors = lives.setdefault(nodes[end], [])
     for node in nodes[index:end]:
         tensors.extend(tensor for tensor in (node, *node.src) if tensor not in tensors)

@@ -29,9 +29,9 @@ class Machine(Struct, frozen=True):
     all_inputs: bool = False  # with several copies, inputs that nothing reads are copied too
 
 
-def reserve(graph: Graph, machine: Machine, kept: Callable[[Sequence[Tensor]], Kept] | None = None) -> list[int]:
-    """Bytes of each backend's compute buffer. `kept`: what a GPU backend's graph_optimize keeps alive in one split."""
-    return _Schedule(graph, machine).sizes(kept)
+def reserve(graph: Graph, machine: Machine, fusion: Callable[[Sequence[Tensor]], Kept] | None = None) -> list[int]:
+    """Bytes of each backend's compute buffer. `fusion`: what a GPU's graph_optimize keeps alive in one split."""
+    return _Schedule(graph, machine).sizes(fusion)
 
 
 class _Split(Struct, frozen=True):
@@ -47,12 +47,12 @@ class _Schedule:
         self.graph_inputs: list[Tensor] = []
         self.splits: list[_Split] = []
 
-    def sizes(self, kept: Callable[[Sequence[Tensor]], Kept] | None) -> list[int]:
+    def sizes(self, fusion: Callable[[Sequence[Tensor]], Kept] | None) -> list[int]:
         self._assign()
         self._split()
         machine = self.machine
         buffers = [Buffer(machine.gpu_alignment, machine.gpu_chunk) for _ in range(machine.gpus)]
-        return Allocator([*buffers, Buffer(machine.host_alignment)]).run(*self._copy(kept))
+        return Allocator([*buffers, Buffer(machine.host_alignment)]).run(*self._copy(fusion))
 
     # 1 to 4: a backend for every node
 
@@ -183,7 +183,7 @@ class _Schedule:
     # the graph that is allocated: each split begins with the copies of its inputs
 
     def _copy(
-        self, kept: Callable[[Sequence[Tensor]], Kept] | None
+        self, fusion: Callable[[Sequence[Tensor]], Kept] | None
     ) -> tuple[list[tuple[Tensor, int]], list[tuple[Tensor, int]]]:
         nodes: list[tuple[Tensor, int]] = []
         ends = [*(split.start for split in self.splits[1:]), len(self.graph.nodes)]
@@ -193,7 +193,7 @@ class _Schedule:
                 nodes[-1][0].op = "NONE"
                 nodes.append((self.copies[(source, split.backend)][0], split.backend))
             inside = self.graph.nodes[split.start : end]
-            keep = kept(inside) if kept is not None and split.backend != self.cpu else {}
+            keep = fusion(inside) if fusion is not None and split.backend != self.cpu else {}
             for node in inside:
                 nodes.append((node, node.backend))
                 if tensors := keep.get(node):

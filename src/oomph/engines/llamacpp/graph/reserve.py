@@ -106,8 +106,8 @@ def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: H
     for row, (index, pieces, _) in enumerate(outline.layers):
         moved: tuple[tuple[int, int], ...] = ()
         if home is not None:
-            found = ((at, home(f"blk.{index}.{piece.name}")) for at, piece in enumerate(pieces))
-            moved = tuple((at, backend) for at, backend in found if backend is not None and backend != units[row])
+            homes = ((at, home(f"blk.{index}.{piece.name}")) for at, piece in enumerate(pieces))
+            moved = tuple((at, backend) for at, backend in homes if backend is not None and backend != units[row])
         all_seats.append(Seat(row, units[row], caches[row], moved))
     looks = [(outline.layers[s.row][1], outline.layers[s.row][2], s.device, s.cache, s.moved) for s in all_seats]
     return tuple(all_seats[index] for index in shorten(looks))
@@ -120,8 +120,8 @@ def sizes(
 ) -> tuple[int, ...]:  # fmt: skip
     """Bytes of each backend's compute buffer, the CPU's last. `root`: the backend of each tensor outside the layers;
     `output`: of the output's matrix; `pinned`: norms stay with their layer."""
-    kept = fused_experts if machine.fuses_experts else None
-    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, kept))
+    fusion = fused_experts if machine.fuses_experts else None
+    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, fusion))
 
 
 @lru_cache(maxsize=64)
@@ -206,17 +206,17 @@ def _bytes(kind: str) -> float:
 
 def shorten(rows: Sequence[object]) -> list[int]:
     """The indices that are played: of equal layers in a row, or of a repeated pattern, KEEP periods."""
-    kept = list(range(len(rows)))
+    sample = list(range(len(rows)))
     for period in PERIODS:
         at = 0
-        while at < len(kept):
+        while at < len(sample):
             end = at + period
-            while end < len(kept) and rows[kept[end]] == rows[kept[end - period]]:
+            while end < len(sample) and rows[sample[end]] == rows[sample[end - period]]:
                 end += 1
             extra = (end - at) // period - KEEP
             if extra > 0:
-                del kept[at + KEEP * period : at + (KEEP + extra) * period]
+                del sample[at + KEEP * period : at + (KEEP + extra) * period]
                 at += KEEP * period
             else:
                 at += 1
-    return kept
+    return sample

@@ -43,9 +43,9 @@ def is_on_cpu(case: Case) -> bool | None:
     if on_gpu < layers:
         return True
     sizes = {True: 0, False: 0}
-    for o in case.all("lc_weights"):
-        size = o.values.get("size")
-        sizes[str(o.values.get("buffer", "")).startswith("CPU")] += size if isinstance(size, int) else 0
+    for line in case.all("lc_weights"):
+        size = line.values.get("size")
+        sizes[str(line.values.get("buffer", "")).startswith("CPU")] += size if isinstance(size, int) else 0
     return sizes[True] > sizes[False]  # more than an embedding stays there
 
 

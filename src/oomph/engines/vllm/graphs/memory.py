@@ -47,11 +47,11 @@ def count_graphs(
     have. Where sequences decode several tokens at once, sizes are rounded up to whole sequences
     (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0); the V2 runner rounds those of full graphs alone
     (gpu/cudagraph_utils.py _init_candidates)."""
-    query, configured, asked = 1 + drafts, max(sizes, default=0), len(sizes)
+    query, configured, count = 1 + drafts, max(sizes, default=0), len(sizes)
     if mode.startswith("FULL") and query > 1:
         sizes = tuple(sorted({n for n in (round_up(size, query) for size in sizes) if n <= max(sizes)})) or sizes
     decode = [s for s in sizes if query <= s <= seqs * query]
-    piecewise = (asked if v2 else len(sizes)) if "PIECEWISE" in mode else 0
+    piecewise = (count if v2 else len(sizes)) if "PIECEWISE" in mode else 0
     full = len(decode) if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else len(sizes) if mode == "FULL" else 0
     whole = decode if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else sizes if full else ()
     largest = max(sizes, default=0)

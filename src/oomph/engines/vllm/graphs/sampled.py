@@ -34,7 +34,7 @@ _OFF, _LEAST_OFF = 0.15, 56 * MIB  # chosen: nine in ten of 21 starts lie within
 class Sampled(Struct, frozen=True):
     estimate: Term
     captured: Term  # what the real capture takes: "Graph capturing finished ..., took X GiB"
-    kept: int  # what the driver keeps of the profiler's graphs
+    residue: int  # what the driver keeps of the profiler's graphs
 
 
 def sampled(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Sampled:

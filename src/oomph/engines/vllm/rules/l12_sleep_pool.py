@@ -29,8 +29,8 @@ _POOLED = 0.2  # of what PyTorch had: more than graphs take, and there are none 
 def match(case: Case) -> Finding | None:
     pools, allocated = case.oom_value("pools"), case.oom_value("allocated")
     pooled = bool(pools and allocated and pools > _POOLED * allocated)
-    asked = bool(case.flag("enable_sleep_mode") or case.flag("enable_cumem_allocator"))
-    if case.before("weights") or not (case.has("cumem_oom") or (asked and case.memory) or pooled):
+    has_pool = bool(case.flag("enable_sleep_mode") or case.flag("enable_cumem_allocator"))
+    if case.before("weights") or not (case.has("cumem_oom") or (has_pool and case.memory) or pooled):
         return None
     if (case.account.get("others") or 0) > _OTHERS * (case.total or 1):
         return None  # a neighbour has what is missing
