@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from browser import CHROMIUM, Watched, drop, launched, opened, paste, served, set_gpu, settled, show, wait, watched
 
+from oomph import plan
 from three_logs import GEMMA, QWEN, TOKENS
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -70,14 +71,18 @@ def test_an_edited_command_moves_the_controls(page: Any) -> None:
 
 
 def test_an_applied_fix_fits_and_can_be_taken_back(page: Any) -> None:
-    set_gpu(page, "2x RTX 5070 Ti")
-    paste(page, "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2")
+    command, gpu = "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2", "2x RTX 5070 Ti"
+    advice = plan(command, gpu=gpu).advice
+    assert advice is not None
+    set_gpu(page, gpu)
+    paste(page, command)
     settled(page, "WILL NOT START")
     page.locator(".works .apply").first.click()
     settled(page, "FITS")
-    assert "AWQ-4bit" in page.input_value("#text")
+    assert page.input_value("#text") == advice.fixes[0].command != command
     page.click("#applied button")
     settled(page, "WILL NOT START")
+    assert page.input_value("#text") == command
 
 
 def test_the_address_carries_the_plan_and_no_secret(page: Any) -> None:
