@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from oomph.answers.plan import run
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir import Deployment, Device, Plan, RankPlan
+from oomph.ir import Deployment, Device, Plan, RankPlan, Stage
 from oomph.pack.problem import Option
 from oomph.units import MIB, cdiv
 
@@ -125,15 +125,20 @@ def serving_bytes(rank: RankPlan, *, shared: bool = False) -> int:
     start beside the others says whether that is close."""
     last = rank.stages[-1]
     if shared:
-        return last.peak_bytes - rank.used_by_others_bytes
+        return _expected(last) - rank.used_by_others_bytes
     return (last.needed_high or last.peak_high or last.peak_bytes) - rank.used_by_others_bytes
+
+
+def _expected(stage: Stage) -> int:
+    """Without what PyTorch caches where there is room, as on a card that is not shared with the system."""
+    return min(stage.peak_bytes, stage.needed_high or stage.peak_bytes)
 
 
 def starting_bytes(rank: RankPlan, *, shared: bool) -> int:
     """vLLM's check wants its budget free beside its own context; loading and profiling have peaks of their own."""
     if shared:
         context = rank.terms["context"].bytes if "context" in rank.terms else 0
-        peak = max(s.peak_bytes for s in rank.stages) - rank.used_by_others_bytes
+        peak = max(_expected(stage) for stage in rank.stages) - rank.used_by_others_bytes
         return max(rank.requested_bytes + context if rank.requested_bytes else 0, peak)
     context = rank.terms["context"].high if "context" in rank.terms else 0
     peaks = [(s.needed_high or s.peak_high or s.peak_bytes) - rank.used_by_others_bytes for s in rank.stages]
