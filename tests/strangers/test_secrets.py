@@ -178,3 +178,9 @@ def test_nothing_is_held_back() -> None:
     stream.write("   Zx81abcd and more\n")
     stream.flush()
     assert "Zx81abcd" not in inner.getvalue() and inner.getvalue().endswith("--api-key \\\n   *** and more\n")
+
+
+def test_a_secret_of_letters_alone_is_no_placeholder() -> None:
+    for line in ("HF_TOKEN=NOPmeMjvqPVStNKiaEdFrRgSnRFsTHs", '"password": "CiAhzCueQpBenQ",'):
+        assert "***" in Secrets().hide(line)
+    assert Secrets().hide("HF_TOKEN=YOUR_TOKEN") == "HF_TOKEN=YOUR_TOKEN"

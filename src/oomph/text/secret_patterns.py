@@ -121,7 +121,7 @@ _HARMLESS = (
     r"optional|invalid|valid|wrong|incorrect|empty|expired|disabled|enabled|denied|failed|accepted|unknown|dummy|unused|test|todo|bearer|basic|"
     r"string|str|int|bool|bytes|object|secret|password|token|key|default|hidden|redacted|change-?me|n/?a|"
     r"\*+|\.{2,}|…|x{3,}|-+|\$|\$\(.*|\$\{.*|\$(?:env:)?[A-Z_][A-Z0-9_]*|\$(?:env:)?[a-z_]+|%[A-Z_]+%|%\(?[a-z_]*\)?[sdr]|<.*|\{[^{}]*\}?|\{\{.*|"
-    r"[\[<]?[A-Z][A-Z_]+[\]>]?|(?:your|my|the|a|some|an)[_-][a-z_-]*|hf_(?:x{3,}|\.{3}|…|[a-z_]*token[a-z_]*).*|sk-(?:no-key-required|x{3,}|\.{3}).*|"
+    r"(?-i:[\[<]?[A-Z][A-Z_]+[\]>]?|[a-z][a-z_]{0,7})|(?:your|my|the|a|some|an)[_-][a-z_-]*|hf_(?:x{3,}|\.{3}|…|[a-z_]*token[a-z_]*).*|sk-(?:no-key-required|x{3,}|\.{3}).*|"
     r"(?:self|args|os|config|settings|cfg|kwargs|options|opts|request|ctx|env|process|values|params|context|app|st|secrets)\.[\w.]+"
 )
 
