@@ -10,7 +10,6 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir import Deployment, Device, Model, Plan, Verdict
 from oomph.ir.world import shortage
-from oomph.sources.place import path_here
 from oomph.text.printable import quoted
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
@@ -91,6 +90,8 @@ _NO_TOKENIZER = "OSError: Can't load tokenizer for {}: its folder has no tokeniz
 
 def _with_files(plan: Plan, engine: EngineProtocol) -> Plan:
     """What a folder of this machine lacks or says beside the weights, for the engines that read it."""
+    from oomph.sources.place import path_here  # only here: naming an engine reads no facts
+
     deployment = plan.deployment
     if not engine.asks_the_hub or not plan.ranks or not path_here(deployment.model):
         return plan
