@@ -7,10 +7,10 @@ import re
 import pytest
 from pattern_timing import Place, crafted, places
 
-SCOUT, SHORT, LONG = 192, 8 << 10, 256 << 10  # LONG: the longest line that logs/reader.py lets pass
+SCOUT, SHORT, MIDDLE, LONG = 192, 8 << 10, 32 << 10, 256 << 10  # LONG: the longest line that logs/reader.py lets pass
 # CPU seconds. A linear pattern takes about a microsecond for each character; one that takes the square of the length
 # needs 0.3 s and 5 minutes.
-MOST_SHORT, MOST_LONG = 0.15, 3.0
+MOST_SHORT, MOST_MIDDLE, MOST_LONG = 0.15, 0.5, 3.0
 
 
 PARTS = 4  # so that several processes share the half minute
@@ -33,10 +33,11 @@ def _too_slow(place: Place) -> str:
     for _, line in scouts[:2]:
         head = next((n for n in range(len(line)) if line[n : n + 24] == line[n + 24 : n + 48]), 0)
         unit = line[head : head + 24]
-        seconds = MOST_LONG
-        for size, most in ((SHORT, MOST_SHORT), (LONG, MOST_LONG)):
-            if seconds * (LONG / SHORT) ** 2 <= MOST_LONG:
-                break  # so fast on the short line that even the square of its length is not too slow on the long one
+        seconds, measured = MOST_LONG, SHORT
+        for size, most in ((SHORT, MOST_SHORT), (MIDDLE, MOST_MIDDLE), (LONG, MOST_LONG)):
+            if seconds * (LONG / measured) ** 2 <= MOST_LONG:
+                break  # so fast on this line that even the square of its length is not too slow on the long one
+            measured = size
             longer = (line[:head] + unit * (size // len(unit) + 1))[:size] if head else line * (size // len(line))
             seconds = place.slowest([longer])[0]
             if seconds > most and (seconds := place.slowest([longer])[0]) > most:  # not by accident
