@@ -132,7 +132,7 @@ ROWS = (
     LogRow("lc_line", "ggml-", r"\bggml-(?:cuda|hip|vulkan|metal|sycl|backend|cpu)[\w./-]{0,40}\.(?:cu|cpp|c|m|h|cuh):\d"),
     LogRow("lc_line", "ggml/src/", r"ggml/src/ggml"),
     LogRow("lc_line", "slot ", r"slot +(?:launch_slot_|update_slots|get_availabl\w*|print_timing|release|process_toke): "),
-    LogRow("lc_experts", "print_info: n_expert", r"print_info: n_expert +(?:\(all\))? *= (?P<count__int>\d{1,5})"),
+    LogRow("lc_experts", "print_info: n_expert", r"print_info: n_expert +(?:\(all\) *)?= (?P<count__int>\d{1,5})"),
     LogRow("lc_line", "print_info:", r"print_info: (?:file|arch|n_\w+|model) "),
     LogRow("lc_build", "build: ", r"^(?:main: )?build: \d{1,6} \([0-9a-f]{7,}\) with "),
     LogRow("lc_studio", "Studio", r"\[LMStudio\]|LM Studio"),
