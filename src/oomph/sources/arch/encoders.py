@@ -3,9 +3,11 @@
 Behind them: CLIP as an embedding model.
 """
 
+from typing import Literal
+
 from msgspec.structs import replace
 
-from oomph.ir import Attention, Block, Modality, Module, Param, Part, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Layer, Modality, Module, Param, Part, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import norm, packed
 from oomph.sources.arch.llava import clip
@@ -216,21 +218,13 @@ def _colbert(builder: Builder, hidden: int) -> list[Module]:
 # vLLM: models/clip.py CLIPEmbeddingModel.
 
 
-def build_clip(builder: Builder) -> Skeleton:
-    text, vision = builder.text, builder.config.sub("vision_config")
-    # CLIPTextConfig, CLIPVisionConfig
-    text.fill(
-        vocab_size=49408, hidden_size=512, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=8,
-        max_position_embeddings=77,
-    )  # fmt: skip
-    vision.fill(
-        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, image_size=224,
-        patch_size=32,
-    )  # fmt: skip
+def _text_encoder(builder: Builder, kind: Literal["full", "encoder_only"]) -> tuple[Layer, ...]:
+    """The text layers of CLIP and SigLIP, which differ in whether they look ahead."""
+    text = builder.text
     hidden, heads, inner = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "intermediate_size"))
     width = hidden // heads
-    attention = Attention("full", heads, heads, width, width)
-    layers = tuple(
+    attention = Attention(kind, heads, heads, width, width)
+    return tuple(
         site.layer(
             [attention],
             [
@@ -244,6 +238,20 @@ def build_clip(builder: Builder) -> Skeleton:
         )
         for site in builder.sites("text_model.encoder.layers")
     )
+
+
+def build_clip(builder: Builder) -> Skeleton:
+    text, vision = builder.text, builder.config.sub("vision_config")
+    # CLIPTextConfig, CLIPVisionConfig
+    text.fill(
+        vocab_size=49408, hidden_size=512, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=8,
+        max_position_embeddings=77,
+    )  # fmt: skip
+    vision.fill(
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, image_size=224,
+        patch_size=32,
+    )  # fmt: skip
+    hidden, layers = text.integer("hidden_size"), _text_encoder(builder, "full")
     project = builder.config.integer("projection_dim", default=512)
     positions, at = text.integer("max_position_embeddings"), "text_model"
     root: list[Module] = [
@@ -276,23 +284,7 @@ def build_siglip(builder: Builder) -> Skeleton:
         vocab_size=32000, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
         max_position_embeddings=64,
     )  # fmt: skip
-    hidden, heads, inner = (text.integer(k) for k in ("hidden_size", "num_attention_heads", "intermediate_size"))
-    width = hidden // heads
-    attention = Attention("encoder_only", heads, heads, width, width)
-    layers = tuple(
-        site.layer(
-            [attention],
-            [
-                site.qkv(hidden, heads, heads, width, bias=True),
-                site.row("self_attn.out_proj", hidden, hidden, "attention", bias=True),
-                *norm(site, "layer_norm1", hidden, True),
-                site.column("mlp.fc1", inner, hidden, "mlp", bias=True),
-                site.row("mlp.fc2", hidden, inner, "mlp", bias=True),
-                *norm(site, "layer_norm2", hidden, True),
-            ],
-        )
-        for site in builder.sites("text_model.encoder.layers")
-    )
+    hidden, layers = text.integer("hidden_size"), _text_encoder(builder, "encoder_only")
     project, positions, at = (
         text.integer("projection_size", default=hidden),
         text.integer("max_position_embeddings"),
