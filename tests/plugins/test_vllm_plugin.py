@@ -149,3 +149,7 @@ def test_being_there_is_light(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     seconds, kilobytes = map(float, run.stdout.split())
     assert seconds <= 0.06 and kilobytes <= 15_000
+
+
+def test_the_page_of_the_documentation_is_the_plugins_own() -> None:
+    assert (ROOT / "docs" / "plugin.md").read_text() == (ROOT / "plugins" / "vllm" / "README.md").read_text()

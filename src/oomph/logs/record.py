@@ -20,23 +20,11 @@ class _Engine(Struct, frozen=True):
     version: str = ""
 
 
-class _Gpu(Struct, frozen=True):
-    total: int = 0
-    free: int = 0
-
-
-class _Death(Struct, frozen=True):
-    stage: str = ""
-    part: str = ""
-    gpu: _Gpu = _Gpu()
-
-
 class Record(Struct, frozen=True):
     engine: _Engine = _Engine()
     command: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     card: str = ""
-    death: _Death | None = None
 
     def lines(self, source: str) -> RawLog:
         return read_text("\n".join(self.log), source)

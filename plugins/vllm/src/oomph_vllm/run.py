@@ -52,6 +52,11 @@ def read(name: str) -> dict[str, Any] | None:
     return None
 
 
+def has_death() -> bool:
+    """A worker of this run, in whichever process, has written down how it died."""
+    return any(folder().glob("death-*.json"))
+
+
 def forget_old() -> None:
     """The newest runs are kept."""
     with contextlib.suppress(OSError):

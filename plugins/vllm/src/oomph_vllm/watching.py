@@ -150,7 +150,7 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
         return
     error._oomph_seen = True  # type: ignore[attr-defined]
     _look_at(args[0] if args else None)
-    if hook.stage == "engine_start" and any(run.read(f"death-rank{rank}") for rank in range(64)):
+    if hook.stage == "engine_start" and run.has_death():
         return  # a worker in a process of its own has said it
     index = getattr(Process.device, "index", 0) or 0
     record = {
@@ -175,7 +175,7 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
 def _engine_gone() -> None:
     """In the process that waits for the engine: a kill leaves no error, only the stage that was reached."""
     rank = run.read("rank0")
-    if rank is None or run.read("killed") or any(run.read(f"death-rank{number}") for number in range(64)):
+    if rank is None or run.read("killed") or run.has_death():
         return
     stage = "runtime_request" if run.read("start") else str(rank.get("reached", "other"))
     record = {**rank, "kind": "death", "death": {"stage": stage, "host": state.host()}, "log": log_lines.kept()}
