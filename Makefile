@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test types pytest accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs long
+.PHONY: demo test types pytest accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs site long
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -36,10 +36,10 @@ pytest: .venv/.dev
 
 # the comparisons with literal schedulers, with trying everything and of one command with another, with more random cases
 long: .venv/.dev
-	OOMPH_SIMULATE_CASES=500 OOMPH_FIT_PROBLEMS=200 ONE_VOICE=200 OOMPH_GREEN=2000 OOMPH_REFUSALS=all OOMPH_REGRET=300 $(BIN)/python -m pytest -n auto --dist worksteal \
-	  tests/simulate/test_agreement.py tests/engines/trtllm/test_trtllm_scheduler.py tests/search/test_exact.py \
+	OOMPH_RANDOM=1 OOMPH_SIMULATE_CASES=500 OOMPH_FIT_PROBLEMS=200 ONE_VOICE=200 OOMPH_GREEN=2000 OOMPH_REFUSALS=all OOMPH_REGRET=300 OOMPH_ACTIONS=200 $(BIN)/python -m pytest -n auto --dist worksteal \
+	  tests/simulate/test_agreement.py tests/engines/trtllm/test_trtllm_scheduler.py tests/engines/sglang/test_scheduler.py tests/search/test_exact.py \
 	  tests/search/test_regret.py tests/pack/test_pack_regret.py \
-	  tests/advice/test_one_voice.py tests/advice/test_refused.py tests/test_green.py
+	  tests/advice/test_one_voice.py tests/advice/test_refused.py tests/test_green.py tests/web/test_user_actions.py
 
 # TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth
 accuracy: .venv/.dev
@@ -69,6 +69,12 @@ pages: .venv/.demo
 # the documentation site in build/site, without network
 docs: .venv/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# the catalogue as a static site in build/catalogue: a page per model and per card, every figure planned, links checked
+site: .venv/.demo
+	$(BIN)/oomph site build/catalogue
+	$(BIN)/python tools/site_links.py build/catalogue
+	$(BIN)/python tools/site_sample.py build/catalogue
 
 # SECONDS for each reader; hostile: generated inputs through the command line and the page, then 100,000 requests
 SECONDS ?= 60

@@ -14,7 +14,6 @@ from oomph import catalog
 from oomph.answers.plan import plan
 from oomph.catalog.pack import unpack
 from oomph.ir.model import Model
-from oomph.report.plan_json import plan_json
 from oomph.sources.build import build_model
 
 TRUTH = Path(__file__).parent / "truth"
@@ -79,7 +78,7 @@ def planned(row: Mapping[str, Any], name: str, loaded: Model | None = None) -> d
     command = words(name, flags, row.get("usage", "serve"))
     pool = {"available_kv": row["kv_bytes"]}
     answer = plan(command, gpu=gpu, engine=f"vllm=={row['vllm']}", given=pool, model=loaded, advise=False)
-    return plan_json(answer)
+    return answer.to_dict()
 
 
 def figures(row: Mapping[str, Any], got: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

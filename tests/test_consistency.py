@@ -8,7 +8,7 @@ import pytest
 
 from oomph.answers.plan import plan
 from oomph.ir.plan import Plan
-from oomph.report.screens.bars import sizes
+from oomph.report.bars import sizes
 from oomph.report.views import print_answer
 from replay import cases
 

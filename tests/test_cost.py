@@ -24,10 +24,14 @@ from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.engines.vllm.scheduler.scheduler import Entry
 from oomph.engines.vllm.weights import loaded
 from oomph.engines.vllm.weights.load import peak as load_peak
+from oomph.search.fit import pick_for
+from oomph.search.request import Want
+from oomph.search.solve import Solver
 from oomph.simulate.config import Config, Group
 from oomph.simulate.result import Collector
 from oomph.simulate.timing import unit
 from oomph.simulate.workloads import Arrivals, Drawn, Shape
+from oomph.sources.gpu import parse_gpus
 
 PLAN = [
     "plan",
@@ -60,7 +64,7 @@ NOT_FOR_A_PLAN = {
     "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
-MOST_MODULES = 180  # of oomph's own, without the folders that they stand in; files that grew too long were divided
+MOST_MODULES = 184  # of oomph's own, without the folders that they stand in; files that grew too long were divided
 
 
 def _imported(words: list[str], cache: Path) -> set[str]:
@@ -178,10 +182,23 @@ def test_the_command_leaves_without_taking_its_modules_apart(tmp_path: Path) -> 
     assert "WILL NOT START" in answer.stdout and "END" not in answer.stdout
 
 
-# vLLM: 153 when the objective was written, four more since then, which are not traced to one rule yet.
-@pytest.mark.parametrize(("engine", "plans"), [("vllm", 157), ("sglang", 190)])
-def test_a_fit_plans_what_can_matter(engine: str, plans: int) -> None:
-    assert 0 < oomph.fit("Qwen/Qwen3-8B", gpu="RTX 4090", context=16384, engine=engine).plans <= plans
+# Of Qwen3-8B with 16k on an RTX 4090 the pick takes three plans with vLLM and five with SGLang, whose share is not
+# known before one is tried. The others are for the lines beside it: each has its highest share, its most users and its
+# longest context, and what is not shown was dominated. So a line more costs its plans, and nothing else may.
+@pytest.mark.parametrize(("engine", "pick", "each_line"), [("vllm", 3, 9.5), ("sglang", 5, 13.5)])
+def test_a_fit_plans_what_can_matter(engine: str, pick: int, each_line: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = oomph.fit("Qwen/Qwen3-8B", gpu="RTX 4090", context=16384, engine=engine)
+    assert 0 < answer.plans <= pick + each_line * len(answer.front)
+    solvers: list[Solver] = []
+    begin = Solver.__init__
+
+    def remember(solver: Solver, *arguments: Any, **named: Any) -> None:
+        begin(solver, *arguments, **named)
+        solvers.append(solver)
+
+    monkeypatch.setattr(Solver, "__init__", remember)
+    assert pick_for("Qwen/Qwen3-8B", parse_gpus("RTX 4090"), Want(16384), engine) is not None
+    assert 0 < solvers[0].plans <= pick
 
 
 def test_a_search_weighs_a_layout_once(monkeypatch: pytest.MonkeyPatch) -> None:

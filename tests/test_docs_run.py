@@ -91,8 +91,8 @@ def test_a_page_shows_what_is_printed(name: str, tmp_path: Path) -> None:
 
 def test_the_list_of_commands() -> None:
     assert (ROOT / "docs" / "reference" / "index.md").read_text() == pages.index(), "run: make pages"
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in pages.names() if f"oomph {name}" not in readme] == []
+    tour = (ROOT / "docs" / "start.md").read_text()
+    assert [name for name in pages.names() if f"oomph {name}" not in tour] == []
 
 
 def test_the_manual_pages() -> None:

@@ -12,8 +12,9 @@ import msgspec
 import oomph
 
 FOLDERS = ("ir", "engines", "doctor", "advice", "search")
-# What the player of a load fills in while it builds its tables (forms.py and program.py of engines/vllm/weights/load).
-SCRATCH = frozenset(("Module", "ModuleForm", "Step", "Built", "Part", "Program"))
+# What the player of a load fills in while it builds its tables (forms.py and program.py of engines/vllm/weights/load),
+# and the batch that SGLang's scheduler steps.
+SCRATCH = frozenset(("Batch", "Module", "ModuleForm", "Step", "Built", "Part", "Program"))
 
 
 def values() -> Iterator[type]:

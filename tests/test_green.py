@@ -21,7 +21,6 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.ir.plan import Plan
 from oomph.ir.world import shortage
-from oomph.report.plan_json import plan_json
 from oomph.sources.gpu import parse_gpus
 from oomph.sources.place import looking, unknown_to_the_hub
 
@@ -110,7 +109,7 @@ def is_bytes(path: str) -> bool:
 
 def problems(answer: Plan, number: int) -> Iterator[str]:
     deployment, engine = answer.deployment, engine_of(answer.deployment)
-    for path, value in numbers(plan_json(answer)):
+    for path, value in numbers(answer.to_dict()):
         if not math.isfinite(value):
             yield f"{path} is {value}"
         if is_bytes(path) and value < 0 and not may_be_negative(path):

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "pack",
         *PARTS,
     ),
-    ("report", "engines.*.screen"),
+    ("report", "site", "engines.*.screen"),
     ("agents", "cli", "web", "__main__"),
     ("engines.*.engine",),  # says where each part of an engine is, in whatever layer; only the registry imports it
 )

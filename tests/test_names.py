@@ -16,10 +16,9 @@ MOST: dict[str, tuple[int, int]] = {
     "catalog": (2, 2),  # keys of the stored lines
     "facts": (0, 5),  # columns of the table of cards
     "ir": (1, 0),  # these, answers, report and simulate: names of the JSON and of the Python API
-    "report": (5, 0),
+    "report": (5, 2),  # x and y of a point
     "simulate": (2, 0),
     "sources": (2, 0),  # `told`, a key of the stored lines
-    "web": (0, 2),  # x and y of a point
 }
 
 

@@ -63,6 +63,7 @@ PUBLIC = [
     "plan",
     "plan_many",
     "simulate",
+    "simulate_many",
     "what_if",
 ]
 

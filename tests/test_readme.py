@@ -15,11 +15,16 @@ import pytest
 import making
 from calling import Answer, call
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import architecture
+import peers_chart
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SCREENS = re.findall(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line.split("  #")[0].strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in
             block.splitlines() if line.startswith("oomph")]  # fmt: skip
+START = ROOT / "docs" / "start.md"
 LOG = ROOT / "tests" / "doctor" / "fixtures" / "P05.log"
 
 
@@ -38,18 +43,36 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_there_are_commands() -> None:
-    assert len(SCREENS) >= 2
-    assert len(COMMANDS) >= 6
+    assert len(SCREENS) == 1
+    assert len(COMMANDS) >= 4
+
+
+def test_it_is_short() -> None:
+    assert len(README.split()) <= 600
+
+
+def test_its_chart_is_that_of_the_table_of_peers() -> None:
+    assert peers_chart.PICTURE.read_text() == peers_chart.chart(peers_chart.figures(peers_chart.PAGE.read_text()))
 
 
 # that every command runs is checked by tests/test_docs_run.py, for all documents
 
 
+def test_the_picture_of_the_architecture_is_current() -> None:
+    assert architecture.PICTURE.read_text() == architecture.picture(), "run: python tools/architecture.py"
+
+
+def test_the_screen_is_how_the_answer_begins(place: Path) -> None:
+    ((command, shown),) = SCREENS
+    printed = [line.rstrip() for line in run(command, place).stdout.strip("\n").splitlines()]
+    first = shown.strip("\n").splitlines()
+    assert first == printed[: len(first)], "run: make screens"
+
+
 def test_the_screen_of_inspect_is_what_it_prints(place: Path) -> None:
-    for command, shown in SCREENS:
-        if command.startswith("oomph inspect"):
-            printed = [line.rstrip() for line in run(command, place).stdout.splitlines()]
-            assert shown.split() == " ".join(printed).split(), "run: make screens"
+    screens = re.findall(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", START.read_text(), re.DOTALL)
+    ((command, shown),) = [each for each in screens if each[0].startswith("oomph inspect")]
+    assert shown.split() == run(command, place).stdout.split(), "run: make screens"
 
 
 def test_the_python(place: Path) -> None:

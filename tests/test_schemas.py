@@ -72,7 +72,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["inspect", "--json", "nobody knows this"],
         ["explain", "--json", "no/such/file.log"],
         ["fit", "--json", "Qwen/Qwen3-8B", "--gpu", "H100", "--context", "many"],
-        ["simulate", "--json", "--gpu", "H100", "--", "ollama", "run", "qwen3:8b"],
+        ["simulate", "--json", "--gpu", "H100", "--", "ollama", "run", "nobody-knows-this"],
         ["compare", "--json", "Qwen/Qwen3-8B", "--gpu", "H100", "--engines", "none"],
         ["what-if", "--json", "--gpu", "H100"],
         ["diff", "--json", "--gpu", "H100", "--no-such-option"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -30,3 +31,8 @@ def test_the_structure_quotes_the_identity_of_the_planner() -> None:
     text = (ROOT / "docs" / "structure.md").read_text()
     assert len(lines) == 6
     assert all(line in text for line in lines)
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []  # pytest imports them by their names alone

@@ -9,7 +9,6 @@ from oomph.answers.plan import parse, plan, with_gpus
 from oomph.cli.main import main
 from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
-from oomph.report.plan_json import plan_json
 
 QWEN = "vllm serve Qwen/Qwen3-8B"
 
@@ -53,7 +52,7 @@ def test_a_size_alone_is_no_capability() -> None:
 
 
 def test_a_refusal_has_only_the_settings_that_were_settled() -> None:
-    early = plan_json(planned("-tp 8 --enable-expert-parallel --max-model-len 1000000", "8x H100"))["resolved"]
+    early = planned("-tp 8 --enable-expert-parallel --max-model-len 1000000", "8x H100").to_dict()["resolved"]
     assert early == {"max_model_len": 1000000, "tensor_parallel_size": 8, "enable_expert_parallel": True}
     late = planned("-tp 3", "4x H100")
     assert late.verdict.stage == "other" and "attention_backends" not in late.resolved

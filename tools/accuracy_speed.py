@@ -1,4 +1,4 @@
-"""How far the simulated times are from published speeds: tools/accuracy_speed.py [--judge] [--only TEXT]
+"""How far the simulated times are from published speeds: tools/accuracy_speed.py [--judge | --sglang] [--only TEXT]
 
 tests/truth/speeds*.jsonl have a published figure a row: GPUs, release, command, load, and what was measured (output
 tokens per second, milliseconds to the first token and per token). speeds.jsonl and speeds-fresh.jsonl were judged in
@@ -6,7 +6,7 @@ earlier rounds and may be looked at since; speeds-second.jsonl was written down 
 halves, an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were
 set on the first two files and on the half "build"; --judge looks at the other. Its rows keep what was predicted at
 first sight, in three rounds (the shares were set anew after the first); those figures stand in simulate/accuracy.py and
-on every screen, and those of now may be nearer.
+on every screen, and those of now may be nearer. speeds-sglang.jsonl has rows of SGLang, all of them predicted once.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from oomph.simulate.workloads import SHAPES, Arrivals, Shape
 SPEEDS = Path(__file__).parent.parent / "tests" / "truth" / "speeds.jsonl"
 FRESH = SPEEDS.with_name("speeds-fresh.jsonl")
 SECOND = SPEEDS.with_name("speeds-second.jsonl")
+SGLANG = SPEEDS.with_name("speeds-sglang.jsonl")
 
 
 class Published(Struct, frozen=True):
@@ -79,7 +80,9 @@ def load_of(row: Published) -> Load:
 
 
 def ratio(row: Published, factors: Factors | None = None) -> Ratio:
-    setup = prepare(f"vllm serve {row.command}", gpu=row.gpu, engine=f"vllm=={row.engine}", factors=factors)
+    named = "==" in row.engine  # rows of vLLM have its release and what follows `vllm serve`
+    command, engine = (row.command, row.engine) if named else (f"vllm serve {row.command}", f"vllm=={row.engine}")
+    setup = prepare(command, gpu=row.gpu, engine=engine, factors=factors)
     result: Result = simulate(setup, spread(setup, load_of(row)))
     speed = None
     if row.tokens_per_second:
@@ -136,10 +139,11 @@ def rows(judged: bool) -> list[Published]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", action="store_true", help="the rows that were predicted once")
+    parser.add_argument("--sglang", action="store_true", help="the rows of SGLang")
     parser.add_argument("--only", default="", help="rows whose GPU, command, kind or source contains this")
     arguments = parser.parse_args()
     ratios = []
-    for row in rows(arguments.judge):
+    for row in published(SGLANG) if arguments.sglang else rows(arguments.judge):
         if arguments.only not in f"{row.gpu} {row.command} {row.kind} {row.source}":
             continue
         name = f"{row.gpu:<12} {row.command[:42]:<42} {row.users or row.requests:>4} x {row.prompt:>5}+{row.output:<4}"

@@ -23,8 +23,8 @@ from oomph.catalog.facts import FILE, TAGS, CheckpointFacts, Facts, ModelFacts
 from oomph.engines.llamacpp.source import gguf_for
 from oomph.errors import OomphError
 from oomph.facts.quality import AA_JUNE, AA_SEPTEMBER, LIVEBENCH
-from oomph.ir.model import Attention, Experts, Linear, Model
-from oomph.search.score import precision
+from oomph.ir.model import Experts, Linear, Model
+from oomph.search.score import precision, token_bytes
 from oomph.sources.load import load_once
 
 # Organisations that publish other makers' models, mostly quantised.
@@ -122,8 +122,9 @@ def one_model(family: str, plain: str, model: Model, hub: dict[str, Any], famili
     repo = next((s["repo"] for s in hub.get("gguf_sources") or () if gguf_name(s["repo"], plain)), "")
     total, active = counts(model)
     return ModelFacts(
-        name=family, plain=plain, parameters=total, active=active, context=model.max_position, kv_bytes=kv_bytes(model),
-        uses=uses(family, model, families), date=hub.get("release_date") or "", licence=hub.get("license") or "",
+        name=family, plain=plain, parameters=total, active=active, context=model.max_position,
+        kv_bytes=token_bytes(model), uses=uses(family, model, families), date=hub.get("release_date") or "",
+        licence=hub.get("license") or "",
         quality=(0.0, 0.0, 0.0), quality_from=0, gguf_repo=repo, gguf_bytes=gguf_bytes(plain, model) if repo else (),
     )  # fmt: skip
 
@@ -154,18 +155,6 @@ def counts(model: Model) -> tuple[int, int]:
                 n = sum(math.prod(shape) * times for _, shape, _, _, times in module_tensors(module))
             total += n
     return total, total - idle
-
-
-def kv_bytes(model: Model) -> int:
-    total = 0
-    for layer in model.layers:
-        for mixer in layer.mixers:
-            if isinstance(mixer, Attention) and mixer.shares_cache_of is None:
-                if mixer.kind == "full":
-                    total += 2 * mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
-                elif mixer.kind == "mla" and not mixer.compress_ratio:
-                    total += 2 * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
-    return total
 
 
 def uses(family: str, model: Model, families: dict[str, list[str]]) -> str:

@@ -1,6 +1,7 @@
 """Rows of a llama.cpp lab (loads, no-alloc measurements, --fit decisions) -> tests/truth/llamacpp, in our own form.
 
-    python tools/convert_llamacpp.py MODELS_DIR ROWS.jsonl...
+    python tools/convert_llamacpp.py MODELS_DIR ROWS.jsonl...          all rows anew
+    python tools/convert_llamacpp.py --add MODELS_DIR ROWS.jsonl...    beside what is stored
 
 MODELS_DIR has the GGUF files that were loaded. A row has `id`, `flags`, `gpus`, `real` (the printed lines), and the
 model's file as `model`, `family` or `generator.make_gguf`. Kept are the buffers in MiB, and of a model its header
@@ -20,14 +21,16 @@ from oomph.sources.gguf.header import read
 
 TRUTH = Path(__file__).parent.parent / "tests" / "truth" / "llamacpp"
 BUFFER = re.compile(r"(\S+)\s+(model|KV|RS|output|compute) buffer size =\s+([\d.]+)")
-MEASURED = re.compile(r"(Vulkan\d|CUDA\d|Host) (\d+) (\d+) (\d+)")
+MEASURED = re.compile(r"(Vulkan\d|CUDA\d|Host) +(\d+) +(\d+) +(\d+)")
 FIT = re.compile(r"FIT: status=\d+ c=(\d+) ngl=(-?\d+) ts=(\S*) ot=(.*)")
 CUT = 400
 USED = re.compile(r"MEM: (\w+) nvml_used=(\d+)")
 
 
-def main(models: Path, sources: list[Path]) -> None:
+def main(models: Path, sources: list[Path], *, add: bool) -> None:
     rows, names = [], set()
+    stored = read_stored("rows.jsonl.gz") if add else []
+    headers = {row["name"]: row for row in read_stored("models.jsonl.gz")} if add else {}
     for source in sources:
         for line in source.read_text().splitlines():
             row = json.loads(line)
@@ -38,9 +41,15 @@ def main(models: Path, sources: list[Path]) -> None:
                 rows.append({"id": row["id"], "model": model, "flags": row["flags"], **converted})
                 names.add(model)
     TRUTH.mkdir(exist_ok=True)
-    write(TRUTH / "rows.jsonl.gz", rows)
-    write(TRUTH / "models.jsonl.gz", [header(models / f"{name}.gguf", name) for name in sorted(names)])
-    print(len(rows), "rows of", len(names), "models")
+    new = {row["id"] for row in rows}
+    headers |= {name: header(models / f"{name}.gguf", name) for name in names}
+    write(TRUTH / "rows.jsonl.gz", [row for row in stored if row["id"] not in new] + rows)
+    write(TRUTH / "models.jsonl.gz", [headers[name] for name in sorted(headers)])
+    print(len(rows), "rows of", len(names), "models beside", len(stored))
+
+
+def read_stored(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress((TRUTH / name).read_bytes()).splitlines()]
 
 
 def convert(row: dict[str, Any]) -> dict[str, Any]:
@@ -51,8 +60,8 @@ def convert(row: dict[str, Any]) -> dict[str, Any]:
     if held := re.search(r"free_mib=(\d+)", row.get("hog", "")):  # another process left so much of the card
         mib = int(held[1])
     about = {"gpus": gpus, "mib": mib, "backend": "CUDA" if "smi_before" in row else "Vulkan"}
-    if "/opt" in row["id"]:  # Vulkan's own reordering, which is not followed
-        return {}
+    if row.get("opt"):  # without GGML_VK_DISABLE_GRAPH_OPTIMIZE
+        about["reordered"] = True
     if fit := next((match for text in real if (match := FIT.search(text))), None):
         split = [int(float(x)) for x in fit[3].split(",") if x][:gpus]
         overrides = [word for word in fit[4].split(",") if word]
@@ -89,4 +98,5 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
+    words = [word for word in sys.argv[1:] if word != "--add"]
+    main(Path(words[0]), [Path(word) for word in words[1:]], add="--add" in sys.argv)

@@ -45,6 +45,9 @@ FITS: tuple[tuple[str, str, tuple[str, ...], float], ...] = (
     ("google/gemma-4-31B-it", "2x RTX 5070 Ti", ("--context", "8k"), FIT_SECONDS),
     ("meta-llama/Llama-3.1-8B-Instruct", "4x L4", ("--context", "32k", "--users", "8"), FIT_SECONDS),
     ("openai/gpt-oss-120b", "8x H100", ("--context", "128k", "--users", "16"), FIT_SECONDS),
+    ("Qwen/Qwen3.6-35B-A3B", "8x RTX 3090", ("--prefer", "context"), FIT_SECONDS),
+    ("Qwen/Qwen3.6-35B-A3B", "8x RTX 3090", ("--prefer", "users"), FIT_SECONDS),
+    ("Qwen/Qwen3.6-35B-A3B", "8x RTX 3090", ("--prefer", "speed"), FIT_SECONDS),
     ("Qwen/Qwen3-8B", "RTX 4090", ("--context", "16k"), TYPICAL_FIT_SECONDS),
 )
 
@@ -149,7 +152,7 @@ def print_fits(runs: int) -> list[str]:
         with tempfile.TemporaryDirectory() as cache:
             words = [OOMPH, "fit", model, "--gpu", gpu, *more]
             seconds = min(cpu_seconds(words, cache) for _ in range(runs))
-        name = f"fit {model.rpartition('/')[2]} on {gpu}"
+        name = f"fit {model.rpartition('/')[2]} on {gpu} {' '.join(more)}"
         late += [name] * (seconds > limit)
         print(f"{name:<60}{seconds:>8.2f} s of CPU, at most {limit:g}{' !' * (seconds > limit)}")
     return late

@@ -1,8 +1,9 @@
 """drift.py WHEELS_DIR [VERSION...]: our rows about vLLM's releases against their sources, unpacked.
 
 WHEELS_DIR has a folder per release, named by its version, with vllm/ inside. Checked are the flags and configuration
-keys (drift_flags.py), loading (drift_load.py), and here the defaults, the KV cache's rules, which architectures a
-release knows, and the texts of logs and errors. Prints every row that disagrees; exit status 1 if there is one.
+keys (drift_flags.py), loading (drift_load.py), the plugin's hooks (drift_hooks.py), and here the defaults, the KV
+cache's rules, which architectures a release knows, and the texts of logs and errors. Prints every row that disagrees;
+exit status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 sys.path.insert(0, str(Path(__file__).parent))
 import drift_flags
+import drift_hooks
 import drift_load
 from vllm_source import config_keys, read
 
@@ -169,6 +171,7 @@ def disagreements(version: str, folder: Path) -> list[str]:
         there = any(presence.words in text for text in sources(folder, presence.where))
         if there != bool(presence.ours(version)):
             out.append(f"{presence.name}: {'there' if there else 'not there'}, our rows say otherwise")
+    out += drift_hooks.disagreements(version, folder)
     return out + text_disagreements(version, folder) + architecture_disagreements(version, folder)
 
 

@@ -5,6 +5,9 @@ parameters that the hub counts, and where the shape is from. A row whose model h
 refused, so that nothing is written that was not checked against a published figure; 0 = the count was compared in
 another form, which the source says. Position tables of encoders and inverse frequencies of old Llamas are tensors that
 the hub counts and engines do not load.
+
+Instead of "config" a row may say "like": an entry whose shape it has, with "changes" of single keys; and
+"quantized_like": an entry whose regular scheme it has, with "quant_changes".
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from oomph.catalog import FILE, Line, Row, _index
+from oomph.catalog import FILE, Entry, Line, Row, _index, find
 from oomph.catalog.names import family
 from oomph.catalog.pack import pack, unpack
 from oomph.errors import OomphError
@@ -49,8 +52,26 @@ def main() -> None:
     print(f"{added} added, {refused} left out; {len(lines)} checkpoints, {Path(FILE).stat().st_size:,} bytes")
 
 
+def config_of(fact: dict[str, Any]) -> dict[str, Any]:
+    """The row's own configuration, or that of a sister with what differs."""
+    if "like" not in fact:
+        return dict(fact["config"])
+    config = {**entry(fact["like"]).config, **fact.get("changes", {})}
+    if "quantized_like" in fact:
+        scheme = entry(fact["quantized_like"]).config["quantization_config"]
+        config["quantization_config"] = {**scheme, **fact.get("quant_changes", {})}
+    return config
+
+
+def entry(model_id: str) -> Entry:
+    here = find(model_id)
+    if here is None:
+        raise ValueError(f"{model_id} is not in the catalogue")
+    return here
+
+
 def line_of(fact: dict[str, Any]) -> Line:
-    config, quant = fact["config"], fact.get("quant")
+    config, quant = config_of(fact), fact.get("quant")
     whole = build_model(fact["id"], config, hf_quant_config=quant)
     if whole.opaque or not whole.layers:
         raise ValueError("its architecture is not known")

@@ -6,7 +6,7 @@ A question is a start-up that somebody published (tests/truth/field-plans.jsonl)
 cards with this context? VENV is a virtual environment with the peers as the registry has them (pip install llmfit kvfit
 hf-mem). llmfit brings its own database; kvfit and hf-mem read a hub, which is one on 127.0.0.1 with the checkpoints of
 FOLDER (org--name with config.json and tensors.json.gz). What cannot be asked says so. --write puts the table into
-docs/peers.md.
+docs/peers.md, and its last lines into the README's chart.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import peers_chart
 from bench_hub import point_at
 from loopback_hub import LoopbackHub, Sparse
 from msgspec import Struct
@@ -206,6 +207,7 @@ def main() -> int:
     if options.write:
         head = PAGE.read_text().split("<!-- table -->")[0]
         PAGE.write_text(f"{head}<!-- table -->\n\n{table}\n")
+        peers_chart.PICTURE.write_text(peers_chart.chart(peers_chart.figures(PAGE.read_text())))
     return 0
 
 

@@ -26,8 +26,7 @@ from oomph import catalog
 from oomph.answers.plan import plan
 from oomph.errors import OomphError
 from oomph.ir.plan import Plan
-from oomph.report.plan_json import plan_json
-from oomph.report.screens.bars import sizes
+from oomph.report.bars import sizes
 
 HEADLINES = {
     "fits": ("FITS", "RUNS"),
@@ -73,7 +72,7 @@ def answer(case: list[str]) -> Plan | None:
 
 def contradictions(of: Plan) -> Iterator[str]:
     """What the plan says in one place and denies in another."""
-    fields = json.loads(json.dumps(plan_json(of)))
+    fields = json.loads(json.dumps(of.to_dict()))
     outcome = fields["verdict"]["outcome"]
     for rank in fields["ranks"]:
         yield from _in_terms(rank)

@@ -152,7 +152,7 @@ def _with_figure(text: str, edit: str) -> str:
 
 def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """Plans go through the batch, which is quick and leaves the advice out."""
-    from msgspec import to_builtins
+    from msgspec.json import encode
 
     from oomph.report.many import answer_case
 
@@ -160,7 +160,7 @@ def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
         options, command = list(arguments[: arguments.index("--")]), list(arguments[arguments.index("--") + 1 :])
         named = dict(zip(options[::2], options[1::2], strict=True))
         case = {"gpu": named["--gpu"], "engine": named.get("--engine", ""), "args": command}
-        fields = to_builtins(answer_case(json.dumps(case).encode())[0])
+        fields = json.loads(encode(answer_case(json.dumps(case).encode())[0]))
         if str(fields.get("error", "")).startswith("a bug in oomph"):
             raise RuntimeError(f"{case}: {fields['error']}")
         refused = {"refused_input": True, **(fields if kind in THOROUGH else {})}

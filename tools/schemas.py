@@ -1,6 +1,6 @@
 """schemas.py [--check]: JSON Schema for everything that oomph prints as JSON, in docs/schema/.
 
-The schemas are made from the types (report/contract*.py, and those that are printed as they are kept); the comment
+The schemas are made from the types (report/contract/, and those that are printed as they are kept); the comment
 behind a field is its description. `--check` ends in exit code 1 where a file is not what would be written.
 """
 
@@ -19,40 +19,40 @@ import msgspec
 from oomph.answers.compare import Comparison
 from oomph.answers.inspection import Inspection
 from oomph.ir.hardware import GpuList
-from oomph.report.contract import answers as contract_answers, plan as contract, searches as contract_searches
+from oomph.report.contract import batch, explain, plan, searches, several, simulate
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "schema"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # file -> (type, the commands that print it)
 OUTPUTS: dict[str, tuple[Any, str]] = {
-    "plan": (contract.PlanOutput, "oomph plan --json"),
-    "batch-case": (contract.BatchCase, "a line that oomph plan --batch reads"),
-    "batch-line": (contract.BatchPlan, "a line that oomph plan --batch writes"),
-    "check": (contract_answers.CheckOutput, "oomph plan FILE --json of several deployments, oomph check --format json"),
-    "explain": (contract_answers.ExplanationOutput, "oomph explain --json"),
-    "thread": (contract_answers.ThreadOutput, "oomph explain --json of a saved issue"),
+    "plan": (plan.PlanOutput, "oomph plan --json"),
+    "batch-case": (batch.BatchCase, "a line that oomph plan --batch reads"),
+    "batch-line": (batch.BatchPlan, "a line that oomph plan --batch writes"),
+    "check": (several.CheckOutput, "oomph plan FILE --json of several deployments, oomph check --format json"),
+    "explain": (explain.ExplanationOutput, "oomph explain --json"),
+    "thread": (explain.ThreadOutput, "oomph explain --json of a saved issue"),
     "inspect": (Inspection, "oomph inspect --json"),
-    "fit": (contract_searches.FitOutput, "oomph fit --json"),
-    "models": (contract_searches.ModelsOutput, "oomph models --json"),
-    "gpus": (contract_searches.CardsOutput, "oomph gpus MODEL --json"),
+    "fit": (searches.FitOutput, "oomph fit --json"),
+    "models": (searches.ModelsOutput, "oomph models --json"),
+    "gpus": (searches.CardsOutput, "oomph gpus MODEL --json"),
     "gpu-list": (GpuList, "oomph gpus --json"),
-    "what-if": (contract_searches.WhatIfOutput, "oomph what-if --json"),
-    "diff": (contract_answers.DiffOutput, "oomph diff --json"),
+    "what-if": (searches.WhatIfOutput, "oomph what-if --json"),
+    "diff": (several.DiffOutput, "oomph diff --json"),
     "compare": (Comparison, "oomph compare --json"),
-    "pack": (contract_answers.PackOutput, "oomph pack --json"),
-    "learn": (contract_answers.LearnOutput, "oomph learn --json"),
-    "report": (contract_answers.ReportOutput, "oomph report --json"),
-    "rule": (contract_answers.RulesOutput, "oomph rule --json"),
-    "simulate": (contract_answers.SimulationOutput, "oomph simulate --json"),
-    "simulate-to": (contract_answers.TwoReleasesOutput, "oomph simulate --to --json"),
-    "error": (contract.ErrorOutput, "any command with --json that refuses"),
+    "pack": (several.PackOutput, "oomph pack --json"),
+    "learn": (several.LearnOutput, "oomph learn --json"),
+    "report": (explain.ReportOutput, "oomph report --json"),
+    "rule": (explain.RulesOutput, "oomph rule --json"),
+    "simulate": (simulate.SimulationOutput, "oomph simulate --json"),
+    "simulate-to": (simulate.TwoReleasesOutput, "oomph simulate --to --json"),
+    "error": (batch.ErrorOutput, "any command with --json that refuses"),
 }
 
 # msgspec has no union of two objects that no tag tells apart: these are put together here.
 UNIONS: dict[str, tuple[Any, ...]] = {
-    "batch-line": (contract.BatchError,),
-    "check": (contract_answers.DeploymentPlan, contract_answers.DeploymentError),
+    "batch-line": (batch.BatchError,),
+    "check": (several.DeploymentPlan, several.DeploymentError),
 }
 
 
@@ -64,6 +64,8 @@ def schema(name: str) -> dict[str, Any]:
     for key, component in components.items():
         if key in classes:
             describe(component, classes[key])
+            if name != "batch-case":
+                require(component, classes[key])
     head = {"$schema": DRAFT, "title": command}
     if name == "batch-line":
         return {**head, "anyOf": [reference, *items], "$defs": components}
@@ -74,7 +76,7 @@ def schema(name: str) -> dict[str, Any]:
         root["properties"] = {"schema": {"type": "integer"}, **root["properties"]}
         root["required"] = ["schema", *root.get("required", [])]
     if name != "batch-case":
-        root["properties"]["schema"] = {"const": contract.SCHEMA, "description": "the number of this contract"}
+        root["properties"]["schema"] = {"const": plan.SCHEMA, "description": "the number of this contract"}
     return {**head, **{k: v for k, v in root.items() if k != "title"}, "$defs": components}
 
 
@@ -104,6 +106,18 @@ def describe(component: dict[str, Any], kind: type) -> None:
     for name, text in comments(kind).items():
         if name in component.get("properties", {}):
             component["properties"][name] = {**component["properties"][name], "description": text}
+
+
+def require(component: dict[str, Any], kind: type) -> None:
+    """What is printed has every field, also one that is as it usually is; only an UNSET one is left out."""
+    fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]
+    defaults = [(one.default, one.default_factory) for one in fields]
+    unset = (msgspec.NODEFAULT, msgspec.NODEFAULT)
+    component["required"] = [
+        one.encode_name for one, default in zip(fields, defaults) if one.required or default != unset
+    ]
+    for value in component["properties"].values():
+        value.pop("default", None)
 
 
 @cache

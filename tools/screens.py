@@ -1,5 +1,6 @@
-"""screens.py: run the `$ oomph ...` commands of README.md, docs/fit.md and docs/seeds.md, and put what they print under
-them. A screen of docs/seeds.md is the first lines of a longer answer: it keeps as many as it has."""
+"""screens.py: run the `$ oomph ...` commands of README.md, docs/start.md, docs/fit.md and docs/seeds.md, and put what
+they print under them. A screen of README.md and docs/seeds.md is the first lines of a longer answer: it keeps as many
+as it has."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILES = (ROOT / "README.md", ROOT / "docs" / "fit.md")
+README = ROOT / "README.md"
+FILES = (ROOT / "docs" / "start.md", ROOT / "docs" / "fit.md")
 SEEDS = ROOT / "docs" / "seeds.md"  # of the texts in tests/seeds
 SCREEN = re.compile(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", re.DOTALL)
 
@@ -33,14 +35,15 @@ def refreshed(text: str) -> str:
     return SCREEN.sub(lambda m: f"```console\n$ {m[1]}\n{screen(m[1])}```", text)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, width: int = 96) -> str:
     """Each screen as long as it was."""
     return SCREEN.sub(
-        lambda m: f"```console\n$ {m[1]}\n{screen(m[1], 96, len(m[2].strip(chr(10)).splitlines()))}```", text
+        lambda m: f"```console\n$ {m[1]}\n{screen(m[1], width, len(m[2].strip(chr(10)).splitlines()))}```", text
     )
 
 
 if __name__ == "__main__":
     for path in FILES:
         path.write_text(refreshed(path.read_text()))
+    README.write_text(shortened(README.read_text(), 80))
     SEEDS.write_text(shortened(SEEDS.read_text()))

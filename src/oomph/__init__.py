@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from oomph.ir import Advice as Advice, Device as Device, GpuList as GpuList, Model as Model, Plan as Plan
     from oomph.machine.learn.start import Start as Start
     from oomph.pack.pack import Packed as Packed
-    from oomph.report.many import plan_many as plan_many
+    from oomph.report.many import plan_many as plan_many, simulate_many as simulate_many
     from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit, fit as fit
     from oomph.search.models import Models as Models, models as models
@@ -104,6 +104,7 @@ _PUBLIC = {
     "plan": "answers.plan",
     "plan_many": "report.many",
     "simulate": "api",
+    "simulate_many": "report.many",
     "what_if": "api",
 }
 __all__ = sorted(_PUBLIC)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oomph.advice.what_if import WhatIf
     from oomph.answers.diff import Change, Diff
     from oomph.machine.learn.start import Start
+    from oomph.pack.fill import Progress
     from oomph.pack.pack import Packed
     from oomph.search.cards import Cards
     from oomph.simulate.build import Setup
@@ -169,11 +170,13 @@ def pack(
     ram: int | str = 0,
     asleep: Sequence[str] = (),
     solver: str = "",
+    progress: "Progress | None" = None,
 ) -> "Packed":
     """Several services on one machine: together, on which card, in which order, with which share.
 
     `services`: files (compose, llama-swap), serve commands, or deployments by name. `ram`: host memory, "128GB"; 0: not
     said. `asleep`: those that sleep while the others run. `solver`: "cp-sat" or "plain"; the best there is by default.
+    `progress` is told what is tried; with it, Ctrl-C ends the search with the best so far.
     """
     from oomph.answers.host import parse_ram
     from oomph.pack.pack import pack as place
@@ -192,9 +195,9 @@ def pack(
     cards = parse_gpus(gpu) if isinstance(gpu, str) else tuple(gpu)
     memory = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
     if sets:
-        packed = pack_each(services, sets, cards, ram=memory, asleep=asleep, solver=solver)
+        packed = pack_each(services, sets, cards, ram=memory, asleep=asleep, solver=solver, progress=progress)
     else:
-        packed = place(services, cards, ram=memory, asleep=asleep, solver=solver)
+        packed = place(services, cards, ram=memory, asleep=asleep, solver=solver, progress=progress)
     return replace(packed, notes=(*notes, *packed.notes))
 
 

@@ -90,3 +90,26 @@ def test_the_search_that_a_plan_names_is_on_the_card_as_it_is() -> None:
         assert advice is not None
         words = shlex.split(advice.next_step.partition(", or ")[0])
         assert parse_gpus(words[words.index("--gpu") + 1]) == parse_gpus(gpu)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "command", "all_of_them"),
+    [
+        ("2x RTX 4090", "vllm serve Qwen/Qwen3-32B --max-model-len 32768", "--tensor-parallel-size 2"),
+        (
+            "4x RTX 3090",
+            "vllm serve meta-llama/Llama-3.3-70B-Instruct --max-model-len 32768",
+            "--tensor-parallel-size 4",
+        ),
+    ],
+)
+def test_every_smaller_checkpoint_uses_the_idle_cards_and_keeps_the_context(
+    gpu: str, command: str, all_of_them: str
+) -> None:
+    advice = plan(command, gpu=gpu).advice
+    assert advice is not None
+    fixes = advice.fixes
+    assert len(fixes) >= 3
+    for fix in fixes:
+        assert all_of_them in fix.command and "--max-model-len 32768" in fix.command
+        assert "a download of" in fix.change.cost

@@ -105,3 +105,21 @@ def test_a_misspelt_word_is_planned_as_it_was_meant(command: str, hint: str) -> 
     with pytest.raises(CommandError) as error:
         planned(command, "H100")
     assert hint in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "first"),
+    [
+        # a flag that is set twice is said once, with its later value
+        ("vllm serve Qwen/Qwen3-32B --max-model-len 65536", "H100", "--max-model-len 29952"),
+        # a degree that nothing but its own removal mends
+        (
+            "vllm serve Qwen/Qwen3-8B --prefill-context-parallel-size 4",
+            "2x H100",
+            "without --prefill-context-parallel-size 4",
+        ),
+    ],
+)
+def test_a_way_out_is_said_as_it_is_typed(command: str, gpu: str, first: str) -> None:
+    # one answer: YaRN is of no use beside a context that the model has by itself
+    assert labels(planned(command, gpu, "vllm==0.32.0")) == [first]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from oomph.advice.what_if import WhatIf
 from oomph.answers.plan import plan, try_changes
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import KINDS, Judged
-from oomph.report.screens.plan import Style
-from oomph.report.screens.what_if import render
 from oomph.units import GIB
 
 
@@ -61,7 +57,7 @@ def test_rows_are_sorted_and_say_what_the_plan_says() -> None:
     eager = plan("vllm serve Qwen/Qwen3-8B --max-model-len 16384 --enforce-eager", gpu="RTX 4090")
     assert eager.kv is not None
     assert rows["--enforce-eager"].tokens == eager.kv.logged_tokens
-    assert "Each change alone" in render(found, Style(sys.stderr), width=100)
+    assert "Each change alone" in found.text(width=100)
 
 
 def test_every_row_that_fixes_it_fits() -> None:

@@ -80,6 +80,13 @@ def test_a_plan_that_fails_has_stage_cause_remedy_and_basis() -> None:
     assert all(figure["basis"] and re.search(r"[KMG]iB", figure["size"]) for figure in answer["memory"])
 
 
+def test_a_build_of_ones_own_is_planned_on_a_card_without_code() -> None:
+    arguments = {"command": "vllm serve Qwen/Qwen3-0.6B", "gpu": "P40"}
+    for own, field, value in ((False, "refusal", "card"), (True, "outcome", "fits")):
+        words = {**arguments, "own_build": own}
+        assert ask(lambda client, words=words: client.call_tool("plan", words)).structured_content[field] == value
+
+
 def test_an_explanation_names_its_rule_and_what_it_rests_on() -> None:
     text = (ROOT / LOG).read_text()
     answer = ask(lambda client: client.call_tool("explain", {"log": text})).structured_content

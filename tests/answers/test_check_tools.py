@@ -113,7 +113,7 @@ def test_the_program_of_the_manual_runs(tmp_path: Path) -> None:
 
 
 def test_the_yaml_of_the_manual_names_what_there_is() -> None:
-    hooks, workflow = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL))
+    hooks, workflow, _ = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL))
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hooks["repos"][0]["hooks"][0]["id"] == hook["id"]
     inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]

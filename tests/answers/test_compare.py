@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from io import StringIO
+from typing import Any
 
 import pytest
 
 from oomph.answers.compare import compare
 from oomph.answers.plan import plan
 from oomph.engines.ollama.offer import library_name
+from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, InputError
-from oomph.report.screens.compare import render
-from oomph.report.screens.plan import Style
 from oomph.search.fit import fit
 from oomph.search.request import knobs_of
+from oomph.simulate import api
 
 
 def test_compare_says_what_fit_says() -> None:
@@ -29,14 +29,14 @@ def test_compare_says_what_fit_says() -> None:
     assert vllm.fits
     assert llama.fits and llama.on_gpu and llama.bits > 4.5 and ollama.on_gpu
     assert plan(llama.command, gpu="RTX 4060 Ti 16GB").fits
-    text = render(table, Style(StringIO()))
-    assert "llama-server -m Qwen3-14B" in text and "Take" in text
+    text = table.text(width=100)
+    assert "llama-server -m Qwen3-14B" in text and "TAKE" in text
 
 
 def test_when_it_is() -> None:
     made = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192)
     assert all(r.fits and r.on_gpu for r in made.rows)
-    assert made.advice.startswith("vLLM: ") and "tokens/s" in made.advice and "told apart" in made.advice
+    assert made.advice.startswith("vLLM: ") and "tokens/s" in made.advice and "differ by less than" in made.advice
     assert made.rows[0].bits == pytest.approx(16, abs=0.2)
 
 
@@ -73,7 +73,7 @@ def test_every_row_that_fits_holds_the_users_that_are_wanted(users: int) -> None
             again = plan(row.command, gpu="RTX 3060")
             assert again.verdict.outcome == "fits" and again.kv is not None and again.kv.max_concurrency >= users
     assert table.rows[0].fits == (users == 3)
-    assert f"for {users} users at once" in render(table, Style(StringIO()))
+    assert f"for {users} users at once" in table.text(width=100)
 
 
 def test_a_number_of_users_that_is_none_is_refused() -> None:
@@ -123,3 +123,38 @@ def test_when_a_part_stays_on_the_cpu() -> None:
 def test_unknown_engines_are_refused() -> None:
     with pytest.raises(CommandError, match="tgi"):
         compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=["tgi"])
+
+
+def test_the_same_load_is_played_on_every_engine_that_has_a_scheduler() -> None:
+    answer = compare(
+        "Qwen/Qwen3-8B", gpu="RTX 4090", users=8, prompt=1000, output=200, engines=("vllm", "trtllm", "ollama")
+    )
+    assert answer.load is not None and answer.context == 1200
+    for row in answer.rows:
+        has_scheduler = fills(engine_named(row.engine), "simulation")
+        assert (row.under_load is not None) is (has_scheduler and row.fits)
+        if row.under_load is not None:
+            load = row.under_load
+            assert load.users == 8 and load.users_held >= 1 and load.binds
+            assert load.first_token > 0 and 0 < load.per_token < 1
+            assert load.tokens_per_second > load.tokens_per_second_each > 0
+    assert "Users held under this load" in answer.advice and "what ends it" in answer.text()
+
+
+def test_what_compare_plays_is_what_simulate_plays() -> None:
+    row = compare("Qwen/Qwen3-8B", gpu="RTX 4090", users=8, prompt=1000, output=200, engines=("vllm",)).rows[0]
+    played = api.run(row.command, gpu="RTX 4090", users=8, prompt=1000, output=200).result
+    assert row.under_load is not None
+    assert row.under_load.first_token == round(played.ttft.p95, 3)
+    assert row.under_load.tokens_per_second == round(played.output_tokens_per_second, 1)
+
+
+@pytest.mark.parametrize("wrong", [{"prompt": -5}, {"output": 1 << 30}, {"prompt": 10, "ttft": 0.0}])
+def test_a_load_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(CommandError):
+        compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=("vllm",), **wrong)
+
+
+def test_without_a_load_nothing_is_played() -> None:
+    answer = compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=("vllm",))
+    assert answer.load is None and answer.rows[0].under_load is None and "under load" not in answer.text()

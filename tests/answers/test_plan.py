@@ -15,7 +15,6 @@ from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment
 from oomph.ir.timeline import STAGES
-from oomph.report.plan_json import plan_json
 from oomph.units import GIB
 
 GEMMA_NVFP4 = (
@@ -71,7 +70,7 @@ def test_qwen_mtp_dies_in_the_throw_away_cache() -> None:
 
 
 def test_contract() -> None:
-    made = plan_json(plan("vllm serve meta-llama/Llama-3.1-8B-Instruct", gpu="H100", engine="vllm==0.21.0"))
+    made = plan("vllm serve meta-llama/Llama-3.1-8B-Instruct", gpu="H100", engine="vllm==0.21.0").to_dict()
     assert json.loads(json.dumps(made)) == made
     assert made["schema"] == 1 and made["engine"]["name"] == "vllm"
     assert set(made["verdict"]) >= {"fits", "stage", "short_bytes", "message"}

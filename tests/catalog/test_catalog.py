@@ -39,8 +39,8 @@ def exact(made: Model, row: dict[str, Any]) -> bool:
 
 
 def test_size() -> None:
-    assert len(catalog.ids()) >= 600
-    assert len({row.family for row in catalog._rows()[1].values()}) >= 250
+    assert len(catalog.ids()) >= 921
+    assert len({row.family for row in catalog._rows()[1].values()}) >= 620
     assert os.path.getsize(catalog.FILE) < 1_000_000
     assert os.path.getsize(facts.FILE) < 1_000_000
     assert len(ROWS) == 165

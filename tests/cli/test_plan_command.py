@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from oomph.cli.main import main
-from oomph.report.contract.plan import BatchError
+from oomph.report.contract.batch import BatchError
 from oomph.report.many import answer_case
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -106,8 +107,12 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
         "4",
     )
     assert code == 1
-    assert "gpu_memory_utilization: 0.9 -> 0.92" in out and "0.20.0" in out
-    assert "WILL NOT START   no such flag in vLLM 0.21.0" in out and "--swap-space is gone since vLLM 0.18.0" in out
+    assert re.search(r"0\.20\.0 +gpu_memory_utilization +0\.9 +0\.92", out)
+    assert (
+        "does not start" in out
+        and "No such flag in vLLM 0.21.0" in out
+        and "--swap-space is gone since vLLM 0.18.0" in out
+    )
     code, out, _ = call(
         capsys, "diff", "--json", "--gpu", "H100", "--with", "--kv-cache-dtype fp8", "--", "vllm", "serve", LLAMA
     )

@@ -74,15 +74,20 @@ def test_cards_that_posts_name(text: str, card: str) -> None:
     assert mentioned(text) == card
 
 
-@pytest.mark.parametrize("kind", ["docker", "compose"])
+@pytest.mark.parametrize("kind", ["docker", "compose", "pod"])
 def test_a_mounted_folder_is_read_where_it_is(kind: str, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     texts = {
         "docker": f"docker run --gpus all -v {tmp_path}:/models:ro vllm/vllm-openai:v0.21.0 --model /models/mine\n",
         "compose": "services:\n  llm:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model=/models/mine\n"
         f"    volumes: ['{tmp_path}:/models']\n",
+        "pod": "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: llm\n"
+        "    image: vllm/vllm-openai:v0.21.0\n"
+        "    args: ['--model', '/models/mine']\n    volumeMounts: [{name: m, mountPath: /models}, {name: none}, 3]\n"
+        f"  volumes: [{{name: m, hostPath: {{path: {tmp_path}}}}}, {{name: claim, persistentVolumeClaim: {{}}}}]\n",
     }
-    (deployment,) = parse_text(texts[kind], name={"docker": "run.sh", "compose": "docker-compose.yml"}[kind]).values()
+    names = {"docker": "run.sh", "compose": "docker-compose.yml", "pod": "pod.yaml"}
+    (deployment,) = parse_text(texts[kind], name=names[kind]).values()
     assert deployment.model == f"{tmp_path}/mine"
     (elsewhere,) = parse_text(texts["docker"].replace("/models/mine", "/models/other"), name="run.sh").values()
     assert elsewhere.model == "/models/other"

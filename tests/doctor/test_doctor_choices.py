@@ -18,7 +18,6 @@ from oomph.doctor.prior import contradiction
 from oomph.doctor.reading.failing_stage import AT_RUN_TIME, failing_stage
 from oomph.doctor.reading.last_signs import cut_statement
 from oomph.doctor.reading.stages import Death, _child
-from oomph.doctor.reading.told import find_told
 from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Finding, Tier
 from oomph.doctor.rules import rules
@@ -265,12 +264,6 @@ def test_a_buffer_that_is_larger_than_the_whole_file(tried: int, is_larger: bool
     file = Observation(1, "lc_file", {"size": 100})
     assert stages_llamacpp._larger_than_model(failure, (file, failure)) is is_larger
     assert not stages_llamacpp._larger_than_model(failure, (failure,))
-
-
-def test_a_told_failure_is_quoted_as_far_as_a_line_goes() -> None:
-    words = "I am running into an out of memory error when I start the server " + "with many words " * 60
-    told = find_told([Line(1, words + ".")])
-    assert told is not None and len(told.text) == 600 and told.memory
 
 
 @pytest.mark.parametrize(("between", "found"), [(0, 0), (398, 0), (399, None), (500, None)])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from test_explain import GEMMA, QWEN
 
 from oomph.cli.main import main
-from oomph.report.screens.explain import command_lines
+from oomph.report.terminal import command_lines
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -94,7 +94,7 @@ def test_commands_can_be_pasted() -> None:
     command = (
         'vllm serve a/b --speculative-config \'{"method": "mtp", "n": 2}\' --max-model-len 16384 --kv-cache-dtype fp8'
     )
-    rows = command_lines(command, 60)
+    rows = command_lines(command, 60, 0)
     assert len(rows) > 1 and shlex.split("\n".join(rows).replace("\\\n", " ")) == shlex.split(command)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from oomph.doctor.explain import Explanation, explain
 from oomph.ir.deployment import Deployment, Engine
-from oomph.report.screens.explain import text
 
 BLOCKS = "INFO 03-20 19:18:27 llm_engine.py:322] # GPU blocks: 1842, # CPU blocks: 655"
 OFF = """\
@@ -53,7 +52,7 @@ def test_the_figures_name_the_next_stage(log: str, flags: dict[str, object], sta
     assert (result.stage, result.inferred_stage, result.stage_basis) == (stage, stage, "inferred")
     assert figure in result.inferred_reason
     assert result.to_dict()["inferred_stage"] == stage
-    shown = text(result)
+    shown = result.text(width=100)
     assert "NO ERROR IN THIS LOG" in shown and "FAILED" not in shown
 
 

@@ -13,7 +13,6 @@ from oomph.doctor.explain import explain_case
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_paths
-from oomph.report.screens.explain import text
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.log"))
 
@@ -28,4 +27,4 @@ def test_explains_whatever_is_missing(fixture: Path) -> None:
             replace(o, values={name: value for name, value in o.values.items() if chosen.random() < keep})
             for o in observations
         )
-        assert text(explain_case(build(cleaned, poorer)))
+        assert explain_case(build(cleaned, poorer)).text()

@@ -28,6 +28,7 @@ from oomph.doctor.rank import candidates
 from oomph.doctor.serving import summary
 from oomph.errors import OomphError
 from oomph.ir import Change
+from oomph.logs.parse import engine_of
 from oomph.logs.reader import RawLog, read_paths
 from oomph.sources.gpu import parse_gpus
 
@@ -52,7 +53,8 @@ def answer(move: Move) -> Any:
         values[name] = value
     moved = (*observations[:at], replace(observations[at], values=values), *observations[at + 1 :])
     try:
-        case = case_of(raw, AT_RELEASE, parse_gpus(gpu) if gpu else (), (lines, moved))
+        about = AT_RELEASE if engine_of(moved) in ("", "vllm") else None  # the engine that is said is obeyed
+        case = case_of(raw, about, parse_gpus(gpu) if gpu else (), (lines, moved))
     except OomphError as refused:
         return type(refused).__name__
     rows = [

@@ -38,8 +38,8 @@ _WHOSE = {"VLLM": {"vllm"}, "SGLANG": {"sglang"}, "SGL": {"sglang"}, "OLLAMA": {
 
 def foreign_words(result: Explanation) -> list[str]:
     """What is printed and is not the engine's own."""
-    named = not any("no line names the engine" in note for note in result.notes)
-    own = engine_named(result.engine.name)
+    named = not result.speaker and not any("no line names the engine" in note for note in result.notes)
+    own = engine_named(result.engine.name or "vllm")
     others = [engine for engine in all_engines() if engine.name != own.name]
     texts = [one.change.label for one in (*result.remedies, *result.rejected)]
     wrong: list[str] = []

@@ -27,13 +27,17 @@ from oomph.doctor.ledger import account
 from oomph.doctor.reading.doubt import find_doubt
 from oomph.doctor.reading.failing_stage import failing_stage
 from oomph.doctor.reading.failure import find_failure
-from oomph.doctor.reading.guesses import guess, said
+from oomph.doctor.reading.guesses import guess
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.stages import chosen_run, death
+from oomph.doctor.reading.story import told_stage
 from oomph.doctor.reading.tracebacks import behind, traceback
 from oomph.doctor.serving import summary
 from oomph.ir.observation import Observation
+from oomph.logs.claims import read_claims
 from oomph.logs.clean import Line
+from oomph.logs.documents import sentences
+from oomph.logs.parse import printed_lines
 
 EXAMPLES = Path(__file__).parent / "toy_examples.json"
 RELEASE = "0.32.0"  # of a run that does not tell: a new one changes no answer
@@ -114,13 +118,15 @@ def answer(seed: int) -> Any:
     observations, lines = run(seed)
     failure, doubt = find_failure(observations), find_doubt(observations)
     chosen, notes = chosen_run(observations)
-    ended = death(observations, lines)
-    parts: list[Any] = [milestone(observations), said(observations), len(chosen), len(notes), doubt and doubt.line]
+    claims = read_claims(sentences(lines, printed_lines(observations)))
+    ended = death(observations, lines, claims)
+    told = told_stage(claims)[0]
+    parts: list[Any] = [milestone(observations), told, len(chosen), len(notes), doubt and doubt.line]
     if failure is not None:
         at = observations.index(failure)
         above, below = traceback(observations, at), behind(observations, at)
         parts += [at, above, below, guess(failure, observations)]
-        parts.append(failing_stage(failure, *above, observations[:at], observations))
+        parts.append(failing_stage(failure, *above, observations[:at], observations, told))
     util = (None, 0.9, 0.5)[seed % 3]
     books = account(observations, ended, util)
     parts += [books.total, books.unaccounted, [(entry.term, entry.bytes) for entry in books.entries]]

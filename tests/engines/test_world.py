@@ -10,7 +10,6 @@ from oomph import plan
 from oomph.engines.registry import all_engines
 from oomph.ir.plan import Plan
 from oomph.ir.world import World, fewer_ranks, shortage
-from oomph.report.plan_json import plan_json
 from oomph.sources.gpu import parse_gpus
 
 VLLM = "vllm serve Qwen/Qwen3-8B"
@@ -58,7 +57,7 @@ def test_more_ranks_than_gpus_do_not_start(command: str, gpu: str, engine: str, 
     assert (answer.verdict.outcome, answer.verdict.refusal) == ("fails", "gpus")
     assert answer.advice is not None and answer.advice.fixes
     assert "worker processes" in answer.advice.why[0]
-    assert plan_json(answer)["verdict"]["refusal"] == "gpus"
+    assert answer.to_dict()["verdict"]["refusal"] == "gpus"
     for fix in answer.advice.fixes:
         if fix.change.kind != "hardware":
             assert planned(fix.command, gpu, engine).verdict.outcome == "fits", fix.command

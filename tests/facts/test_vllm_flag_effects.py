@@ -129,6 +129,7 @@ WITNESSES: dict[str, tuple[str, str, str, str]] = {
     "max_num_batched_tokens": ("H200", "0.32.0", QWEN, "--max-num-batched-tokens 32768"),
     "max_num_partial_prefills": ("H200", "0.21.0", QWEN, "--max-num-partial-prefills 2 --no-enable-chunked-prefill"),
     "max_num_seqs": ("H200", "0.32.0", QWEN, "--max-num-seqs 16"),
+    "mm_device_do_normalize": ("H200", "0.32.0", VISION, "--no-mm-device-do-normalize"),
     "mm_encoder_tp_mode": ("2x H200", "0.32.0", f"{VISION} -tp 2", "--mm-encoder-tp-mode data"),
     "mm_ipc_gpu_memory_gb": ("H200", "0.32.0", VISION, "--mm-ipc-gpu-memory-gb 2"),
     "mm_processor_kwargs": (

@@ -10,7 +10,6 @@ with atheris.instrument_imports(include=["oomph"]):
     from oomph.doctor.rules import rules
     from oomph.logs.parse import ALL
     from oomph.logs.reader import read_stream
-    from oomph.report.screens.explain import text
 
     rules()  # imported now, so that they are instrumented too
 
@@ -25,7 +24,7 @@ WORDS += [b"0", b"-1", b"1e9", b"9" * 30, b"GiB", b"0.00 GiB", b"\n", b"{", b"'"
 def one(data: bytes) -> None:
     result = explain_case(case_of(read_stream(io.BytesIO(data), "a log")))
     result.to_json()
-    text(result, everything=True)
+    result.text(everything=True)
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:

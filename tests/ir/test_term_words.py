@@ -7,7 +7,7 @@ from pathlib import Path
 
 import oomph
 from oomph.ir.ledger import TERM_WORDS
-from oomph.report.screens.plan_lines import settling_words
+from oomph.report.screens.plan_words import settling_words
 
 ENGINES = Path(oomph.__file__).parent / "engines"
 MAKERS = {"Term", "Slack", "_term", "_spread", "_working", "interval"}  # what makes a term takes its name first

@@ -56,3 +56,14 @@ def test_a_log_that_is_not_folded_stays() -> None:
 
 def test_empty_and_odd_lines() -> None:
     assert [line.text for line in lines(read_text("\r\n\x1b[0m\n(\n[\n").lines)][:4] == ["", "", "(", "["]
+
+
+def test_what_an_editor_broke_between_words_is_one_line_again() -> None:
+    header = "(EngineCore pid=258) INFO 05-30 01:45:33 "
+    text = (
+        f"{header}[gpu_model_runner.py:4959] Model\nloading took 65.97 GiB memory and 3.100000 seconds\n"
+        f"{header}[gpu_worker.py:462] Available KV cache\nmemory: -2.14 GiB\n"
+    )
+    assert [line.text for line in lines(read_text(text).lines)] == [
+        "Model loading took 65.97 GiB memory and 3.100000 seconds", "Available KV cache memory: -2.14 GiB",
+    ]  # fmt: skip

@@ -33,3 +33,11 @@ def test_the_lines_the_command_and_the_card_of_a_record_are_used() -> None:
 )
 def test_what_is_no_record_is_a_text(text: str) -> None:
     assert read_record(read_text(text)) is None
+
+
+def test_the_stage_that_a_record_asserts_counts() -> None:
+    """Its lines end before the death; the plugin was there."""
+    record = {**RECORD, "log": RECORD["log"][:1], "death": {"stage": "cudagraph_capture"}}
+    explanation = oomph.explain(json.dumps(record, indent=1))
+    assert explanation.failed
+    assert (explanation.stage, explanation.stage_basis) == ("cudagraph_capture", "message")

@@ -190,3 +190,14 @@ def test_signals_reach_the_child(vllm: Path, number: signal.Signals) -> None:
         running.send_signal(number)
         assert running.stdout.readline() == f"stopping {int(number)}\n"
         assert running.wait(20) == 0
+
+
+def test_a_snapshot_is_asked_of_the_engine(vllm: Path, tmp_path: Path) -> None:
+    """The plugin inside of vLLM reads the variable; whether one was written is said."""
+    path = tmp_path / "memory.pickle"
+    vllm.write_text(f"import os, sys\nopen(os.environ['OOMPH_SNAPSHOT'], 'w').close()\nprint({DIES!r})\nsys.exit(1)\n")
+    died = oomph(*serve(before=("--snapshot", str(path))))
+    assert f"oomph explain {path}" in died.stderr
+    vllm.write_text("import sys\nsys.exit(1)\n")
+    path.unlink()
+    assert f"no snapshot was written to {path}" in oomph(*serve(before=("--snapshot", str(path)))).stderr

@@ -32,7 +32,11 @@ class OutOfMemoryError(RuntimeError): pass
     "torch/cuda.py": """
 def is_initialized(): return True
 def mem_get_info(device): return (2**30, 24 * 2**30)
-def memory_stats(device): return {"allocated_bytes.all.current": 20 * 2**30, "reserved_bytes.all.current": 21 * 2**30}
+def memory_stats(device): return {"allocated_bytes.all.current": 20 * 2**30, "reserved_bytes.all.current": 21 * 2**30,
+                                  "allocated_bytes.all.peak": 22 * 2**30}
+class memory:
+    def _record_memory_history(max_entries, stacks): memory.recorded = stacks
+    def _dump_snapshot(path): open(path, "w").write(memory.recorded)
 """,
     "vllm/__init__.py": "",
     "vllm/version.py": "__version__ = '{version}'",
@@ -60,6 +64,22 @@ class EngineCore:
         self.executor.worker.initialize_from_config(None)
         self.executor.worker.compile_or_warm_up_model()
         return 1985
+""",
+    "vllm/v1/core/__init__.py": "",
+    "vllm/v1/core/sched/__init__.py": "",
+    "vllm/v1/core/sched/scheduler.py": """
+from types import SimpleNamespace as N
+class Scheduler:
+    max_model_len, block_size, waiting = 4096, 16, ()
+    kv_cache_config = N(kv_cache_groups=[N(kv_cache_spec=N())])
+    kv_cache_manager = N(block_pool=N(get_num_free_blocks=lambda: 20))
+    preemptions = 0
+    def schedule(self):
+        self.preemptions += 20
+        return "scheduled"
+    @property
+    def running(self):
+        return [N(num_tokens=1000, max_tokens=2000, num_output_tokens=500, num_preemptions=self.preemptions)] * 4
 """,
     "vllm/v1/executor/__init__.py": "",
     "vllm/v1/executor/abstract.py": """
@@ -160,6 +180,10 @@ if asked.get("killed_at"):
 try:
     engine = EngineCore(config, Executor)
     batch = N(num_scheduled_tokens={"req-a": 5, "req-b": 2043}, scheduled_encoder_inputs={"req-b": [0, 1]})
+    for step in range(asked.get("steps", 0)):
+        from vllm.v1.core.sched.scheduler import Scheduler
+        scheduler = globals().setdefault("scheduler", Scheduler())
+        print(scheduler.schedule(), engine.executor.worker.execute_model(batch))
     print("result", engine.blocks, engine.executor.worker.execute_model(batch))
 except Exception as error:
     print("raised", type(error).__name__, error)

@@ -102,6 +102,18 @@ def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stag
         assert "the largest, req-b, has 2043 tokens and 2 images or clips" in played.output
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_snapshot_is_written_where_one_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    path = tmp_path / "memory.pickle"
+    if is_asked:
+        monkeypatch.setenv("OOMPH_SNAPSHOT", str(path))
+    record = play(tmp_path, fails_at="runtime_request").record("death-rank0")
+    assert path.exists() is is_asked
+    assert record.get("snapshot") == (str(path) if is_asked else None)
+
+
 @pytest.mark.parametrize(
     ("stage", "words"), [("weights_load", "while loading the weights"), ("serving", "while serving")]
 )
@@ -116,6 +128,23 @@ def test_off_and_quiet(tmp_path: Path) -> None:
     assert "oomph" not in off.output and not off.cache.exists()
     quiet = play(tmp_path, mode="quiet", fails_at="weights_load")
     assert "oomph" not in quiet.output and quiet.record("death-rank0")["death"]["stage"] == "weights_load"
+
+
+WITHOUT_WAITING = "import oomph_vllm.serving as s; s.LOOK_EVERY_S = 0"
+
+
+def test_watching_while_it_serves_says_each_thing_once(tmp_path: Path) -> None:
+    played = play(tmp_path, mode="watch", steps=3, first=WITHOUT_WAITING)
+    assert played.output.count("serving needed 2.00 GiB for a step, profiling 1.19 GiB") == 1
+    assert played.output.count("the KV cache is full in 80 steps if the 4 running requests write all they may") == 1
+    assert played.output.count("80 preemptions since the last look, with 4 requests running and 0 waiting") == 1
+    assert played.output.count("scheduled output") == 3
+
+
+def test_nobody_looks_while_it_serves_unless_asked(tmp_path: Path) -> None:
+    played = play(tmp_path, steps=3, first=WITHOUT_WAITING)
+    assert "scheduled output" in played.output and "serving needed" not in played.output
+    assert "preemptions" not in played.output
 
 
 TROUBLES = {

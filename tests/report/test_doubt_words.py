@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 
 from oomph.answers.plan import plan
 from oomph.ir import Margin, Verdict
-from oomph.report.screens.plan import render
-from oomph.report.screens.plan_lines import close_words
+from oomph.report.screens.plan_words import close_words
 from oomph.report.terminal import Style
 from oomph.units import GIB, gib
 
@@ -42,7 +41,7 @@ SLOW = "llama-server -m Qwen3-235B-A22B-Q4_K_M.gguf --cpu-moe -c 8192"
 
 
 def _screen(command: str, ram: str) -> str:
-    return " ".join(render(plan(command, gpu="RTX 4090", ram=ram), PLAIN, width=100).split())
+    return " ".join(plan(command, gpu="RTX 4090", ram=ram).text(width=100).split())
 
 
 @pytest.mark.parametrize(
@@ -71,4 +70,4 @@ def test_where_the_host_decides_no_figure_of_a_gpu_is_a_reason_or_a_gain(command
     assert not any("GPU" in why or "budget" in why for why in answer.advice.why)
     assert all(judged.outcome == "fits" for judged in answer.advice.fixes)
     assert not [judged for judged in answer.advice.helps if judged.change.kind in ("hardware", "checkpoint")]
-    assert "; \n" not in render(answer, PLAIN, width=400)
+    assert "; \n" not in answer.text(width=400)

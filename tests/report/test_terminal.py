@@ -2,8 +2,8 @@ import io
 
 from hypothesis import given, strategies as st
 
+from oomph.report.bars import bar
 from oomph.report.parts import PARTS
-from oomph.report.screens.bars import bar
 from oomph.report.terminal import Style, clean, folded, length, title, wrap
 
 

@@ -116,6 +116,21 @@ class Alternatives:
             "users": users_step(int(held)),
         })  # fmt: skip
 
+    def key_of(self, plan: Plan) -> tuple[float, ...]:
+        """Of a plan that somebody prints: the arm is the one that has its flags."""
+        flags, gpus = plan.deployment.flags, plan.deployment.gpus
+        measured = {self.knobs.context, self.knobs.users, self.knobs.share, *self.base.flags}
+        chosen = {name: value for name, value in flags.items() if name not in measured}
+        arm = next(
+            arm for arm in self.arms()
+            if arm.model == plan.deployment.model and arm.unlimited is (self.knobs.users not in flags)
+            and (gpus == self.empty_gpus if arm.empty else gpus == self.base.gpus)
+            and {n: v for n, v in engine_of(self.base).arm_flags(arm).items() if n not in measured} == chosen
+        )  # fmt: skip
+        key = self.key(arm, int(flags[self.knobs.context]), run(plan.deployment, self.models[arm.model]))
+        assert key is not None, flags
+        return key
+
     # --- the product --------------------------------------------------------------------------------------------------
 
     def arms(self) -> Iterator[Arm]:

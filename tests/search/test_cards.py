@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from oomph.answers.plan import load, run
 from oomph.errors import InputError
-from oomph.report.screens.cards import render
-from oomph.report.screens.plan import Style
 from oomph.search.cards import cards
 from oomph.search.request import Want
 
@@ -28,7 +24,7 @@ def test_cheapest_first_and_planned() -> None:
         assert again.kv.max_concurrency >= c.users >= 2
         assert c.longest >= 8192
         assert c.headroom_bytes >= 0
-    assert "RTX 4090" in render(found, Style(sys.stderr))
+    assert "RTX 4090" in found.text(width=100)
 
 
 def test_prices_decide_the_order() -> None:
@@ -46,7 +42,7 @@ def test_more_than_the_model_takes() -> None:
 def test_nothing_is_enough() -> None:
     found = cards("openai/gpt-oss-120b", Want(4096), names=("RTX 3050 6GB",), only=True)
     assert not found.cards
-    assert "NOTHING FITS" in render(found, Style(sys.stderr))
+    assert "NOTHING FITS" in found.text(width=100)
 
 
 def test_llamacpp_takes_the_best_quantisation_that_fits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -11,8 +12,7 @@ import pytest
 from oomph.answers.plan import load, run
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
-from oomph.report.screens.fit import command_lines, fit_json, render
-from oomph.report.screens.plan import Style
+from oomph.report.terminal import command_lines
 from oomph.search.fit import PREFERENCES, Fit, fit
 from oomph.search.outcome import judge
 from oomph.search.request import Options, Want, context_grid, context_ladder, layouts, user_levels
@@ -118,7 +118,7 @@ def test_not_met_says_the_nearest() -> None:
     assert not found.met
     assert found.nearest
     assert found.pick in found.nearest
-    text = render(found, Style(sys.stderr), width=100)
+    text = found.text(width=100)
     assert "NOT MET" in text
     assert "The nearest that fits" in text
 
@@ -127,21 +127,21 @@ def test_longer_than_the_model_takes() -> None:
     found = made("Qwen/Qwen3-8B", "H100", Want(10_000_000))
     assert not found.met and found.longest == 40960
     assert found.pick is not None and found.pick.point.context == 40960
-    assert "the model ends at 40,960 tokens" in render(found, Style(sys.stderr))
+    assert "the model ends at 40,960 tokens" in found.text(width=100)
 
 
 def test_nearest_to_a_context_beyond_the_models_is_its_own() -> None:
     """C4: plan takes 40,960 tokens there, ten requests of them."""
     found = made("Qwen/Qwen3-8B", "H100", Want(65536), only=True)
     assert found.pick is not None and found.pick.point.context == 40960 and found.pick.point.users >= 9
-    assert "--max-num-seqs" not in fit_json(found)["pick"]["command"]
+    assert "--max-num-seqs" not in found.to_dict()["pick"]["command"]
 
 
 def test_nothing_fits() -> None:
     found = made("openai/gpt-oss-120b", "2GiB", Want())
     assert not found.met
     assert found.pick is None
-    assert "NOTHING FITS" in render(found, Style(sys.stderr))
+    assert "NOTHING FITS" in found.text(width=100)
 
 
 def test_offload_is_the_last_resort() -> None:
@@ -161,7 +161,7 @@ def test_explain_names_the_next_step() -> None:
 
 def test_json_is_the_same_and_complete() -> None:
     found = made("Qwen/Qwen3-8B", "RTX 4090", Want(8192, 2))
-    plain = json.loads(json.dumps(fit_json(found)))
+    plain = json.loads(found.to_json())
     assert plain["met"] is True
     assert plain["pick"]["command"].startswith("vllm serve ")
     assert plain["pick"]["plan"]["verdict"]["fits"] is True
@@ -169,12 +169,9 @@ def test_json_is_the_same_and_complete() -> None:
 
 
 def test_commands_break_between_flags_only() -> None:
-    words = ["vllm", "serve", "m", "--speculative-config", '{"a": 1, "b": 2}', "--max-model-len", "4096"]
-    lines = command_lines(words, 50)
-    joined = " ".join(line.strip().removesuffix("\\").strip() for line in lines)
-    import shlex
-
-    assert shlex.split(joined) == words
+    words = ["vllm", "serve", "m", "--speculative-config", '{"a": 1, "b": "2 --c"}', "--max-model-len", "4096"]
+    lines = command_lines(shlex.join(words), 50, 4)
+    assert len(lines) > 1 and shlex.split("\n".join(lines).replace("\\\n", "")) == words
 
 
 def test_bad_requests_are_refused() -> None:

@@ -198,7 +198,7 @@ def test_a_quantisation_that_keeps_nothing_has_a_middle() -> None:
 @pytest.mark.parametrize(("more", "is_too_large"), [(-1, True), (0, False), (1, False)])
 def test_weights_that_just_fit_are_searched(more: int, is_too_large: bool) -> None:
     name = "Qwen/Qwen3-8B"
-    least = request._least(load(name))
+    least = request.least_weights(load(name))
     gpus = (replace(GPU[0], total_bytes=least + more, used_bytes=0),)
     base, _ = request.base_of(name, gpus, RELEASE)
     spaces = Spaces({name: load(name)}, gpus, Want(4096, 1), base)
@@ -591,14 +591,14 @@ def test_what_fit_finds_is_what_differs_from_the_command(
 
 def test_another_checkpoint_of_fit_drops_what_only_the_first_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     base = served().deployment
-    for model, kind, dropped in ((served().model, "flag", {}), ("a/b", "checkpoint", {"dtype": None})):
+    for model, kind, dropped in ((served().model, "flag", {}), ("Qwen/Qwen3-8B-AWQ", "checkpoint", {"dtype": None})):
         best = Best(Point(Arm(model), 8192, 1, 0.9, 0.0, 1, 1.0), replace(served(), deployment=base), (), rate(2.0))
         monkeypatch.setattr(offer, "pick_for", lambda *_, best=best, **__: best)
         own = replace(base, flags={**base.flags, "dtype": "float16"})
         told = offer.change_by_fit(replace(served(), deployment=own))
         assert told is not None and (told.kind, told.flags) == (kind, dropped)
-        assert told.model == ("a/b" if dropped else "") and told.label.startswith(told.model)
-        assert told.cost == "at 2 tokens/s per user"
+        assert told.model == ("Qwen/Qwen3-8B-AWQ" if dropped else "") and told.label.startswith(told.model)
+        assert told.cost == f"{'a download of 5.68 GiB; ' if dropped else ''}at 2 tokens/s per user"
 
 
 def test_fit_is_not_asked_where_it_knows_no_flags_or_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def settings() -> Iterator[Row]:
         yield f"arms of {name}", list(request.arms_of(name, model, request.layouts(2, moe=True), request.Options()))
         only = request.Options(kv_dtypes=("fp8",), drafts=(1,), text_only=(True,))
         yield f"fewer arms of {name}", list(request.arms_of(name, model, (request.Layout(),), only))
-        yield f"precision of {name}", (score.precision(model), request.is_moe(model), request._least(model))
+        yield f"precision of {name}", (score.precision(model), request.is_moe(model), request.least_weights(model))
         yield f"active of {name}", (score._active_parameters(model), len(score._blocks(model)))
         yield f"loss of {name}", [score.quality_loss(model, request.Arm(name, kv_dtype=kv)) for kv in ("auto", "fp8")]
     for bits, inputs, kind in product((1, 2, 3, 4, 5, 8, 16, 32), (4, 8, 15, 16, 32), ("float", "int")):

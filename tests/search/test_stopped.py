@@ -39,6 +39,33 @@ def test_ctrl_c_before_anything_fits_and_without_progress_is_raised() -> None:
         oomph.fit(MODEL, gpu=GPUS, context=16384, progress=interrupt)
 
 
+SERVICES = ["vllm serve Qwen/Qwen3-8B", "vllm serve Qwen/Qwen3-Embedding-0.6B --runner pooling"]
+
+
+def test_ctrl_c_in_pack_gives_shares_that_hold() -> None:
+    tried: list[str] = []
+
+    def interrupt(share: str, done: int, total: int) -> None:
+        assert done < total
+        tried.append(share)
+        if len(tried) > 6:
+            raise KeyboardInterrupt
+
+    stopped, whole = oomph.pack(SERVICES, gpu="H100", progress=interrupt), oomph.pack(SERVICES, gpu="H100")
+    assert stopped.interrupted and not stopped.proven and stopped.outcome == "fits"
+    assert "the best so far" in stopped.text() and "nothing better exists" not in stopped.text()
+    shares = [sorted(each.share for each in packed.placed) for packed in (stopped, whole)]
+    assert all(mine <= best for mine, best in zip(*shares, strict=True)) and whole.proven
+
+
+def test_ctrl_c_in_pack_before_anything_holds_is_raised() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        oomph.pack(SERVICES, gpu="H100", progress=interrupt)
+
+
 def test_gpu_and_gpus_are_the_same() -> None:
     log = "torch.OutOfMemoryError: CUDA out of memory."
     assert oomph.explain(log, gpu="RTX 4090").to_dict() == oomph.explain(log, gpus="RTX 4090").to_dict()

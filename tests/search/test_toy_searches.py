@@ -229,7 +229,7 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
             resolved["host"] = {"parts": dict.fromkeys(parts, chance.choice((0, 0, 5)))}
         if slots:
             resolved[slots] = answered
-        stages = [SimpleNamespace(peak_high=peak) for peak in (10, 100_000_000 - room + low_room)]
+        stages = [SimpleNamespace(peak_high=peak, peak_bytes=peak) for peak in (10, 100_000_000 - room + low_room)]
         ranks = [SimpleNamespace(total_bytes=100_000_000, stages=stages)] * count
         kv = SimpleNamespace(need_bytes=context * per_token) if has_cache else None
         return SimpleNamespace(deployment=deployment, verdict=verdict, resolved=resolved, ranks=ranks, kv=kv)
@@ -241,7 +241,7 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
         return Outcome(kind, held, None)
 
     layout = "placed" if placed else "batched"
-    engine = SimpleNamespace(layout=layout, missing_kernels=lambda deployment: missing)
+    engine = SimpleNamespace(layout=layout, spare_bytes=0, missing_kernels=lambda deployment: missing)
     base = replace(served().deployment, flags={})
     patch.setattr("oomph.search.trial.engine_of", lambda deployment: engine)
     patch.setattr("oomph.search.trial.plan_with_engine", plan_of)

@@ -8,14 +8,19 @@ import msgspec
 import pytest
 
 from oomph.facts.gpus import find
-from oomph.simulate.accuracy import ERRORS, Layout, SpeedError, taken_over
+from oomph.simulate.accuracy import ERRORS, SGLANG_DENSE, SGLANG_EXPERTS, Layout, SpeedError, taken_over
 from oomph.simulate.links import all_reduce, layout_of, link_of
 
-ROWS = Path(__file__).parent.parent / "truth" / "speeds-second.jsonl"
+TRUTH = Path(__file__).parent.parent / "truth"
+SGLANG: dict[tuple[bool, Layout], SpeedError] = {(False, "one"): SGLANG_DENSE, (True, "one"): SGLANG_EXPERTS}
+JUDGED = [
+    *(("speeds-second.jsonl", kind, error) for kind, error in ERRORS.items()),
+    *(("speeds-sglang.jsonl", kind, error) for kind, error in SGLANG.items()),
+]
 
 
-def judged() -> list[dict[str, object]]:
-    rows = [msgspec.json.decode(line) for line in ROWS.read_bytes().splitlines()]
+def judged(file: str) -> list[dict[str, object]]:
+    rows = [msgspec.json.decode(line) for line in (TRUTH / file).read_bytes().splitlines()]
     return [row for row in rows if row["half"] == "judged" and row.get("round")]
 
 
@@ -24,12 +29,11 @@ def row_kind(row: dict[str, object]) -> tuple[bool, Layout]:
     return row["kind"] == "experts", layout_of(card, int(count or 1))
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=str)
-def test_every_kind_states_what_was_judged(kind: tuple[bool, Layout]) -> None:
-    rows = [row for row in judged() if row_kind(row) == kind]
+@pytest.mark.parametrize(("file", "kind", "error"), JUDGED, ids=lambda value: str(value)[:30])
+def test_every_kind_states_what_was_judged(file: str, kind: tuple[bool, Layout], error: SpeedError) -> None:
+    rows = [row for row in judged(file) if row_kind(row) == kind]
     off = [max(float(str(r)), 1 / float(str(r))) for row in rows if (r := row.get("speed_ratio"))]
     first = [max(float(str(r)), 1 / float(str(r))) for row in rows if (r := row.get("first_token_ratio"))]
-    error = ERRORS[kind]
     assert (error.numbers, error.near, error.close) == (
         len(off),
         sum(x <= 1.3 for x in off),

@@ -1,12 +1,15 @@
 """Lines with a secret, and ordinary lines of logs and help. Half of each (`_after`) was written when the rules stood.
 
-`{}` in a line is a secret of one of several kinds, `{b64}` one in base64: random, of no service and no account.
+`{}` in a line is a secret of one of several kinds, `{b64}` one in base64: random, of no service and no account;
+`{=word=}` is one that a person would think of. `_classes` has three further sets, each judged once when it was written:
+135 of 141 and 101 of 107 hidden by these rules at first sight, 71 of 102 by those before them.
 """
 
 from __future__ import annotations
 
 import base64
 import random
+import re
 import string
 from pathlib import Path
 
@@ -32,6 +35,8 @@ def filled(name: str) -> list[tuple[str, str]]:
     chance, out = random.Random(name), []
     for line in (FOLDER / f"secrets_{name}.txt").read_text().splitlines():
         value = secret(chance)
+        if own := re.search(r"\{=(.+?)=\}", line):
+            value, line = own[1], line.replace(own[0], "{}")
         if "{b64}" in line:
             value = base64.b64encode(chance.randbytes(chance.choice((33, 45, 60)))).decode()
         assert "{}" in line or "{b64}" in line, line
@@ -39,9 +44,11 @@ def filled(name: str) -> list[tuple[str, str]]:
     return out
 
 
-def is_seen(value: str, text: str) -> bool:
-    """The secret, or one half of it."""
-    return value[: len(value) // 2] in text or value[(len(value) + 1) // 2 :] in text
+def is_seen(value: str, text: str, line: str = "") -> bool:
+    """The secret, or a half of it that does not stand elsewhere in its line: `password: mypassword`."""
+    rest = line.replace(value, "")
+    halves = value[: len(value) // 2], value[(len(value) + 1) // 2 :]
+    return any(half in text and half not in rest for half in halves)
 
 
 def ordinary(name: str) -> list[str]:

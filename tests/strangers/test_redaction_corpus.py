@@ -12,7 +12,7 @@ from calling import call
 from oomph.answers.report import without_places
 from oomph.text.redaction import Secrets
 
-PARTS = ("before", "after", "last")
+PARTS = ("before", "after", "last", "classes", "first", "second")
 LINES = [pair for part in PARTS for pair in corpus.filled(part)]
 ORDINARY = [line for part in PARTS for line in corpus.ordinary(part)]
 OOM = (
@@ -33,7 +33,7 @@ def test_there_are_enough() -> None:
 def test_secrets_are_hidden(part: str) -> None:
     """Alone, quoted in an error, and as a text of JSON."""
     for shape in (str, lambda line: f"oomph: error: {line!r} is wrong", lambda line: json.dumps({"x": line})):
-        seen = [line for line, value in corpus.filled(part) if corpus.is_seen(value, Secrets().hide(shape(line)))]
+        seen = [line for line, value in corpus.filled(part) if corpus.is_seen(value, Secrets().hide(shape(line)), line)]
         assert len(seen) <= 0.03 * len(corpus.filled(part)), seen
 
 
@@ -85,7 +85,7 @@ def test_nothing_that_is_written_holds_one(tmp_path: Path) -> None:
     written += [tmp_path / f"c.{form}" for form in ("text", "json", "junit", "sarif", "github")]
     for text in [*outputs, *(path.read_text() for path in written)]:
         assert OWN not in text
-        seen = [value for _, value in LINES if corpus.is_seen(value, text)]
+        seen = [value for _, value in LINES if len(value) > 11 and corpus.is_seen(value, text)]
         assert len(seen) <= 0.03 * len(LINES), seen
         assert not set(text) & set(CONTROLS.replace("[2J", "")), [hex(ord(c)) for c in text if c in CONTROLS]
     assert json.loads((tmp_path / "r.json").read_text())["log_lines"] == log.read_bytes().count(b"\n")

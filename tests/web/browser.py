@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -26,9 +27,20 @@ ARGS = [
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The address of a page, with its token."""
+def served(delay: float = 0) -> Iterator[str]:
+    """The address of a page, with its token; its server waits so many seconds before each answer."""
+    import anyio
+
+    from oomph.web.api import Workers
     from oomph.web.server import listen, make_server
+
+    answer = Workers.answer
+
+    async def late(*arguments: Any) -> Any:
+        await anyio.sleep(delay)
+        return await answer(*arguments)
+
+    Workers.answer = late if delay else answer  # type: ignore[method-assign]
 
     sock = listen(0)
     at = sock.getsockname()[1]
@@ -38,6 +50,7 @@ def served() -> Iterator[str]:
     yield f"http://127.0.0.1:{at}/?token=the-token"
     server.should_exit = True
     thread.join(10)
+    Workers.answer = answer  # type: ignore[method-assign]
 
 
 class Watched(msgspec.Struct):
@@ -71,15 +84,17 @@ def watched(browser: Any) -> Watched:
 
 
 @contextmanager
-def opened(tab: Watched, address: str) -> Iterator[Any]:
-    """The page as at first. It says nothing on its console but the refusals that are part of the work, and asks nobody
-    else."""
+def opened(tab: Watched, address: str, gpu: str = "RTX 4090") -> Iterator[Any]:
+    """The page as at first, with these GPUs chosen. It says nothing on its console but the refusals that are part of
+    the work, and asks nobody else."""
     page = tab.page
     page.set_viewport_size({"width": 1366, "height": 768})
     page.emulate_media(color_scheme="light")
     page.once("framenavigated", lambda _: tab.forget())
-    page.goto(address)  # from the address itself: from an empty page it takes the browser twice the time
-    wait(page, "() => document.getElementById('gpu').value !== ''")
+    page.goto(
+        f"{address}#gpu={quote(gpu)}" if gpu else address
+    )  # from the address itself: from an empty page it takes the browser twice the time
+    wait(page, "() => document.documentElement.dataset.ready")
     yield page
     assert [text for text in tab.console if "400" not in text] == []
     host = address.split("/?")[0]
@@ -117,6 +132,7 @@ def paste(page: Any, text: str) -> None:
     page.focus("#text")
     page.evaluate("text => navigator.clipboard.writeText(text)", text)
     page.keyboard.press("Control+V")
+    wait(page, "() => document.getElementById('text').value !== ''")
 
 
 def drop(page: Any, name: str, text: str) -> None:
@@ -134,6 +150,11 @@ def drop(page: Any, name: str, text: str) -> None:
 def set_gpu(page: Any, gpu: str) -> None:
     page.fill("#gpu", gpu)
     page.dispatch_event("#gpu", "change")
+
+
+def answered(page: Any) -> None:
+    """Until the page has nothing more to ask: its view is the answer to what stands above it."""
+    wait(page, "() => !document.querySelector('#view.stale') && document.getElementById('view').children.length")
 
 
 def settled(page: Any, words: str, timeout: int = 20_000) -> None:

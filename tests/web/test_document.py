@@ -11,7 +11,7 @@ from browser import CHROMIUM, Watched, faults, launched, watched
 from oomph.answers.plan import plan
 from oomph.errors import InputError
 from oomph.web.document import document, write_document
-from oomph.web.views.plan import plan_view
+from oomph.web.page import page_of
 
 COMMANDS = {
     "fits": ("vllm serve Qwen/Qwen3-8B --api-key hunter2", "H100"),
@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def page(made):
-    return document(plan_view(made), "a plan")
+    return document(page_of(made), "a plan")
 
 
 @pytest.fixture(scope="module", params=COMMANDS)
@@ -49,7 +49,7 @@ def test_names_are_text():
 
 def test_a_place_that_cannot_be_written(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be written"):
-        write_document(plan_view(plan("vllm serve Qwen/Qwen3-8B", gpu="H100")), "a plan", str(tmp_path))
+        write_document(page_of(plan("vllm serve Qwen/Qwen3-8B", gpu="H100")), "a plan", str(tmp_path))
 
 
 SERVICES = "services:\n" + "".join(
@@ -124,12 +124,11 @@ def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_pat
 def test_a_simulation_in_a_file_draws_its_charts_under_its_policy(tmp_path: Path, tab: Watched):
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, Shape
-    from oomph.web.views.simulate import any_simulation_view
 
     setup = api.prepare("vllm serve Qwen/Qwen3-0.6B", gpu="H100")
     load = api.Load(Shape(200, 50), Arrivals(users=8))
     path = tmp_path / "load.html"
-    write_document(any_simulation_view(api.judge(setup, api.spread(setup, load), api.Target())), "a load", str(path))
+    write_document(page_of(api.judge(setup, api.spread(setup, load), api.Target())), "a load", str(path))
     assert "unsafe" not in path.read_text().split("<style>")[0]
     shown(tab, path).wait_for_selector("canvas")
     assert tab.console == [] and tab.requests == [path.as_uri()]

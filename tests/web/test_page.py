@@ -41,9 +41,11 @@ def page(tab: Watched, address: str) -> Iterator[Any]:
 
 
 def test_a_pasted_command_is_planned_without_a_click(page: Any) -> None:
-    paste(page, "docker run --gpus all vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B --max-model-len 16384")
+    command = "docker run --gpus all vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B --max-model-len 16384"
+    paste(page, command)
     settled(page, "FITS")
-    assert page.input_value("#text") == FITS
+    assert page.inner_text("#command") == FITS
+    assert page.input_value("#text") == command
     assert page.input_value("#release") == "vllm==0.21.0"
 
 
@@ -55,10 +57,10 @@ def test_the_slider_turns_the_verdict_red_and_edits_the_command(page: Any) -> No
     slider.press("End")
     settled(page, "WILL NOT START")
     assert page.get_attribute(".verdict", "data-stage") == "kv_check"
-    assert "To serve at least one request" in page.inner_text(".message")
-    assert "--max-model-len 40960" in page.input_value("#text")
+    assert "To serve at least one request" in page.text_content(".message")
+    assert "--max-model-len 40960" in page.inner_text("#command")
     page.locator("[name=enforce_eager]").check()
-    wait(page, "() => document.getElementById('text').value.includes('--enforce-eager')")
+    wait(page, "() => document.getElementById('command').textContent.includes('--enforce-eager')")
 
 
 def test_an_edited_command_moves_the_controls(page: Any) -> None:
@@ -77,12 +79,27 @@ def test_an_applied_fix_fits_and_can_be_taken_back(page: Any) -> None:
     set_gpu(page, gpu)
     paste(page, command)
     settled(page, "WILL NOT START")
-    page.locator(".works .apply").first.click()
+    page.locator(".verdict .apply").click()
     settled(page, "FITS")
-    assert page.input_value("#text") == advice.fixes[0].command != command
+    assert page.text_content("#command") == advice.fixes[0].command != command
+    assert page.input_value("#text") == command
     page.click("#applied button")
     settled(page, "WILL NOT START")
-    assert page.input_value("#text") == command
+    assert page.text_content("#command").replace("--tensor-parallel-size", "-tp") == command
+
+
+def test_a_card_without_code_can_be_planned_for_a_build_of_ones_own(page: Any) -> None:
+    set_gpu(page, "P40")
+    paste(page, "vllm serve Qwen/Qwen3-0.6B")
+    settled(page, "WILL NOT START")
+    page.check("#own_build")
+    settled(page, "FITS")
+    assert "own_build=1" in page.url
+    page.reload()
+    settled(page, "FITS")
+    assert page.is_checked("#own_build")
+    page.uncheck("#own_build")
+    settled(page, "WILL NOT START")
 
 
 def test_the_address_carries_the_plan_and_no_secret(page: Any) -> None:
@@ -91,7 +108,7 @@ def test_the_address_carries_the_plan_and_no_secret(page: Any) -> None:
     assert "hunter22" not in page.url and "enforce-eager" in page.url
     page.reload()
     settled(page, "FITS")
-    assert page.input_value("#text") == f"{FITS} --enforce-eager"
+    assert page.text_content("#command") == f"{FITS} --enforce-eager"
     page.click("#copy")
     assert page.evaluate("navigator.clipboard.readText()") == f"{FITS} --enforce-eager"
 
@@ -140,6 +157,16 @@ def test_a_log_is_explained(page: Any, log: str, cause: str, stage: str) -> None
     assert page.locator(".evidence mark").count() >= 1
 
 
+def test_the_question_where_it_failed_has_two_buttons(page: Any) -> None:
+    text = "It crashes during inference with vllm serve Qwen/Qwen3-8B:\ntorch.OutOfMemoryError: CUDA out of memory."
+    drop(page, "post.log", f"{text} Tried to allocate 1.50 GiB.\n")
+    page.wait_for_selector(".view.explain button.answer", timeout=20_000)
+    assert "most likely" in page.inner_text(".verdict")
+    page.get_by_role("button", name="No", exact=True).click()
+    page.wait_for_selector(".view.explain[data-stage=weights_load]", timeout=20_000)
+    assert page.locator("button.answer").count() == 0
+
+
 def test_runs_of_a_log_are_tabs(page: Any) -> None:
     start = (
         "INFO 11-15 10:00:00 [core.py:109] Initializing a V1 LLM engine (v0.21.0) with config: model='Qwen/Qwen3-8B'\n"
@@ -179,13 +206,14 @@ def test_what_if_sorts_and_keeps_what_is_applied(page: Any) -> None:
     settled(page, "FITS")
     show(page, "what_if")
     page.wait_for_selector(".what-if table")
-    head = page.get_by_role("button", name="tokens", exact=True)
-    head.click()
-    tokens = [int(x.replace(",", "")) for x in page.locator("tbody td:nth-child(4)").all_inner_texts() if x]
+    assert page.locator(".what-if h2").all_inner_texts()[0] == "Flags and settings"
+    flags = page.locator(".what-if .effects").first
+    flags.get_by_role("button", name="tokens", exact=True).click()
+    tokens = [int(x.replace(",", "")) for x in flags.locator("tbody td:nth-child(4)").all_inner_texts() if x]
     assert tokens == sorted(tokens, reverse=True)
     page.locator("tr", has_text="--kv-cache-dtype fp8").first.get_by_role("button", name="Apply").click()
     page.wait_for_selector("#applied button")
-    wait(page, "() => document.getElementById('text').value.includes('--kv-cache-dtype fp8')")
+    wait(page, "() => document.getElementById('command').textContent.includes('--kv-cache-dtype fp8')")
     page.wait_for_selector(".what-if table")
 
 
@@ -202,7 +230,7 @@ def test_fit_is_a_front_whose_points_load_their_command(page: Any) -> None:
     page.keyboard.press("Enter")
     settled(page, "")
     page.wait_for_selector(".view.plan")
-    assert page.input_value("#text").split()[:3] == command.split()[:3]
+    assert page.text_content("#command").split()[:3] == command.split()[:3]
 
 
 def test_engines_releases_and_cards(page: Any) -> None:
@@ -284,10 +312,10 @@ def test_the_keyboard_is_enough(page: Any) -> None:
     settled(page, "FITS")
     page.focus("#view-plan")
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.id") == "view-explain"
-    assert "Why did it die?" in page.inner_text("#view")
-    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "view-what_if"
     page.wait_for_selector(".what-if table")
+    page.keyboard.press("End")
+    page.wait_for_selector(".view.inspect")
     page.keyboard.press("Home")
     page.wait_for_selector(".view.plan")
 
@@ -321,3 +349,21 @@ def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
     # 0.1 s and 3 s were seen on two cores with other work; the bounds are for machines that are busier still
     assert page.evaluate("longest") < 2000
     assert seconds < 10
+
+
+def test_an_answer_can_be_shared_as_a_link_as_markdown_and_as_a_picture(page: Any, tmp_path: Path) -> None:
+    paste(page, "vllm serve Qwen/Qwen3-32B")
+    settled(page, "WILL NOT START")
+    page.click("#share summary")
+    page.click("#share-markdown")
+    wait(page, "() => document.getElementById('share-markdown').textContent === 'Copied'")
+    reply = page.evaluate("navigator.clipboard.readText()")
+    assert reply.startswith("**Qwen/Qwen3-32B: WILL NOT START**") and "vllm serve Qwen/Qwen3-32B" in reply
+    with page.expect_download() as download:
+        page.click("#share-png")
+    download.value.save_as(tmp_path / "verdict.png")
+    assert (tmp_path / "verdict.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    with page.expect_download() as download:
+        page.click("#share-svg")
+    download.value.save_as(tmp_path / "verdict.svg")
+    assert (tmp_path / "verdict.svg").read_text().startswith("<svg")

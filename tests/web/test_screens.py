@@ -68,11 +68,11 @@ def view(command: str, name: str, cls: str = "", **fields: str) -> Callable[[Any
 
 
 def error(act: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Until a sentence stands beside a field."""
+    """Until a sentence stands where the answer would."""
 
     def refused(page: Any) -> None:
         act(page)
-        wait(page, "() => [...document.querySelectorAll('[data-error]')].some(e => e.textContent)")
+        page.wait_for_selector("#view:not(.stale) .refusal", timeout=30_000)
 
     return refused
 

@@ -98,6 +98,7 @@ def test_plan_what_if_diff(port: int) -> None:
         '{"model": 7}',
         {**LLAMA, "gpu": "RTX 9"},
         {**LLAMA, "flags": [1]},
+        {**LLAMA, "own_build": "yes"},
         {"command": "rm -rf /"},
     ],
 )

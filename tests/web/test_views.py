@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from oomph.answers.plan import plan
 from oomph.web.markup import Html, el, join
-from oomph.web.views.inspect import squarify
-from oomph.web.views.plan import plan_view
+from oomph.web.page import page_of
+from oomph.web.treemap import squarify
 
 
 @given(st.text())
@@ -50,7 +50,7 @@ def test_a_treemap_is_to_scale_and_fills_its_box(sizes: list[float]) -> None:
 def test_the_bar_shows_what_the_plan_says(command: str, gpu: str) -> None:
     """The pieces of a bar lie side by side, to scale, and end where the stage's peak does."""
     answer = plan(command, gpu=gpu)
-    bar = re.search(r'<svg class="bar".*?</svg>', plan_view(answer), re.DOTALL)
+    bar = re.search(r'<svg class="bar".*?</svg>', page_of(answer), re.DOTALL)
     assert bar
     pieces = re.findall(r'class="fill (\w+)" x="([\d.]+)%" y="\d+" width="([\d.]+)%"', bar[0])
     ends = [float(x) + float(width) for _, x, width in pieces]
@@ -67,7 +67,7 @@ def test_the_bar_shows_what_the_plan_says(command: str, gpu: str) -> None:
 def test_every_change_of_the_advice_is_a_button_with_its_command() -> None:
     answer = plan("vllm serve Qwen/Qwen3-32B -tp 2", gpu="2x RTX 3090")
     assert answer.advice
-    view = plan_view(answer)
+    view = page_of(answer)
     for judged in answer.advice.fixes:
         assert el("code", judged.change.label, cls="label") in view
         assert f'data-command="{judged.command}"' in view or "&#x27;" in view

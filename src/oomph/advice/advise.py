@@ -33,7 +33,7 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     if len(_fixes(judged)) < _ENOUGH:
         judged += [judge_lever(judge, lever) for kind in ("release", "checkpoint") for lever in by_kind[kind]]
     if all(fix.change.kind == "layout" for fix in _fixes(judged)):
-        judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"])
+        judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"], by_kind["layout"])
     if not _fixes(judged):
         judged += [judge_lever(judge, lever) for lever in (*by_kind["hardware"], *by_kind["offload"])]
     flags = [lever for lever in by_kind["flag"] if lever.name == "max_model_len"]
@@ -102,10 +102,18 @@ def _for_a_fitting_plan(judged: Sequence[Judged], why: Sequence[str]) -> Advice:
     return Advice(tuple(why), (), tuple(helps), tuple(j for j in judged if j.effect not in ("helps", "fixes")))
 
 
-def _with_another_checkpoint(judge: Judge, checkpoints: Sequence[Lever], flags: Sequence[Lever]) -> Iterator[Judged]:
-    """Smaller checkpoints that start with one further change: a shorter context, fewer sequences."""
+def _with_another_checkpoint(
+    judge: Judge, checkpoints: Sequence[Lever], flags: Sequence[Lever], layouts: Sequence[Lever]
+) -> Iterator[Judged]:
+    """Smaller checkpoints that start with one further change: the GPUs that are idle, which costs nothing that was
+    asked for; else a shorter context, fewer sequences."""
     answered = False
     for lever in checkpoints:
+        spread = (together([lever.changes[0], wider.changes[-1]]) for wider in layouts)
+        if on_all := next((change for change in spread if judge.fixes(change)), None):
+            answered = True
+            yield judge.judge(on_all)
+            continue
         for judged in smallest_combination(judge, flags, lever.changes[0], most=1):
             answered = True
             yield judged

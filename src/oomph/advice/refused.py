@@ -45,8 +45,21 @@ def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[P
     distinct: dict[str, Judged] = {}
     for judged in sorted(fixes, key=price):  # of releases the newest that will do
         distinct.setdefault("release" if judged.change.version else judged.change.label, judged)
-    cheapest = list(distinct.values())[:_ENOUGH]
+    cheapest = _without_surplus(list(distinct.values()))[:_ENOUGH]
     return Advice(_why(plan, engine), tuple(cheapest), tuple(helps[:_ENOUGH]))
+
+
+def _without_surplus(fixes: list[Judged]) -> list[Judged]:
+    """YaRN is of no use beside a context that the model has by itself."""
+
+    def needs_all(judged: Judged) -> bool:
+        own = judged.change.flags.items()
+        others = (other.change for other in fixes if other is not judged and not other.change.model)
+        return not any(
+            other.flags and not (other.gpus or other.version) and other.flags.items() < own for other in others
+        )
+
+    return [judged for judged in fixes if needs_all(judged)]
 
 
 def _fixes(judged: Iterable[Judged]) -> list[Judged]:
@@ -129,6 +142,8 @@ def _fewer(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
     for rank, (field, degree) in enumerate(fewer_ranks(sizes, short.gpus) if short is not None else ()):
         cost = f"on the {short.gpus} GPUs there are" if short is not None and short.gpus > 1 else "on one GPU"
         yield _change(plan, {field: degree if degree > 1 else None}, cost, rank, kind="layout")
+        if degree > 1 and field not in (*_TENSOR, *_STAGES):  # a degree that another rule may refuse
+            yield _change(plan, {field: None}, cost, rank + 10, kind="layout")
 
 
 def _over_nodes(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
@@ -235,7 +250,7 @@ def _without_flags(plan: Plan, *, named_only: bool) -> Iterator[Change]:
     flags, message = plan.deployment.flags, plan.verdict.message.lower()
     engine = engine_of(plan.deployment)
     for field in engine.memory_flags(plan.deployment):
-        if field in engine.degrees or field not in flags or field in _NAMING:
+        if field in (*_TENSOR, *_STAGES, *_NAMING) or field not in flags:
             continue
         value = str(flags[field]).lower()
         is_named = field in message or field.replace("_", "-") in message or (len(value) > 2 and value in message)
@@ -259,10 +274,13 @@ def _at_release(plan: Plan, engine: EngineProtocol, version: str, rank: int = 0)
     return Change("release", f"{engine.title} {version}", "release", gone, version=version, cost=cost, rank=rank)
 
 
+_BARE = "without its flags"
+
+
 def _bare(plan: Plan, engine: EngineProtocol) -> Change:
     """None of the flags that decide memory."""
     fields = [field for field in engine.memory_flags(plan.deployment) if field not in _NAMING]
-    return Change("flags", "without its flags", flags=dict.fromkeys(fields), cost=f"{engine.title} chooses", rank=9)
+    return Change("flags", _BARE, flags=dict.fromkeys(fields), cost=f"{engine.title} chooses", rank=9)
 
 
 # ---- what does not start for its memory either -----------------------------------------------------------------------
@@ -281,9 +299,17 @@ def _with_memory(
         fix = next((fix for fix in advice.fixes if not fix.change.model and not fix.change.gpus), None)
         if fix is None:
             continue
-        answer = judge.judge(together([judged.change, fix.change]))
+        answer = judge.judge(_as_typed(judge.before, together([judged.change, fix.change])))
         if answer.effect == "fixes":
             yield answer
+
+
+def _as_typed(plan: Plan, change: Change) -> Change:
+    """Two changes of the same flag are one: the later value."""
+    if change.model or change.gpus or change.version or change.environment or _BARE in change.label:
+        return change
+    flags = {name: value for name, value in change.flags.items() if value is not None or name in plan.deployment.flags}
+    return replace(change, label=label(plan.deployment, flags), flags=flags)
 
 
 def _elsewhere(judge: Judge, engine: EngineProtocol, model: Model | None) -> Iterator[Judged]:

@@ -12,7 +12,7 @@ from oomph.answers.inspection import Inspection, LayerRow
 from oomph.doctor.explanation import Explanation
 from oomph.engines.registry import engine_named
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Judged, Plan, Term
-from oomph.search.fit import Answer, Fit
+from oomph.search.fit import Configuration, Fit
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.text.redaction import session
@@ -94,6 +94,8 @@ class ExplainAnswer:
     useless: list[Useless] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)  # what it may be instead
     settle: str = ""  # what would decide
+    question: str = ""  # where it failed is not known: who knows the answer calls again with its stage
+    answers: dict[str, str] = field(default_factory=dict)  # "yes" and "no" -> the stage
     notes: list[str] = field(default_factory=list)
     more: str = ""
 
@@ -249,12 +251,12 @@ def _remedy(judged: Judged) -> Remedy:
 
 
 def explain_answer(explanation: Explanation) -> ExplainAnswer:
-    from oomph.report.screens.explain import STAGE_WORDS as DIED
+    from oomph.report.screens.explain import where_words
 
     died = {True: "It failed", False: "It did not fail", None: "Nobody can tell from this whether it failed"}[
         explanation.failed
     ]
-    where = DIED.get(explanation.stage or "", "") or (explanation.stage or "")
+    where = where_words(explanation) or (explanation.stage or "")
     sure = "" if explanation.cause.sure or not explanation.failed else " (probably)"
     return ExplainAnswer(
         verdict=f"{died}{f' {where}' if where else ''}: {explanation.cause.title}{sure}.",
@@ -282,6 +284,8 @@ def explain_answer(explanation: Explanation) -> ExplainAnswer:
         if not explanation.cause.sure
         else [],
         settle=explanation.settle,
+        question=explanation.question.text if explanation.question else "",
+        answers=dict(explanation.question.answers) if explanation.question else {},
         notes=[_cut(note, 240) for note in explanation.notes[:5]],
         more=f"oomph explain --all LOG shows everything{_left_out(len(explanation.remedies) - REMEDIES)}",
     )
@@ -305,7 +309,7 @@ def fit_answer(fit: Fit) -> FitAnswer:
     )
 
 
-def _choice(answer: Answer) -> Choice:
+def _choice(answer: Configuration) -> Choice:
     from oomph.commands import to_shell
 
     point = answer.point

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from oomph.agents import answers
 from oomph.errors import CommandError, InputError, OomphError
+from oomph.ir.timeline import STAGES
 from oomph.sources import boundary
 from oomph.text.redaction import hide_secrets
 
@@ -38,6 +39,7 @@ Command = Annotated[
 Path = Annotated[str, Field(description="A file instead: compose, manifest, script, notebook, log.")]
 Model = Annotated[str, Field(description='A hub id, a folder, a GGUF file, or a name: "gemma-4-31b nvfp4".')]
 Context = Annotated[int, Field(ge=0, le=1 << 30, description="Tokens of one request; 0: not said.")]
+OwnBuild = Annotated[bool, Field(description="The engine was built from source, with code for these cards.")]
 Users = Annotated[int, Field(ge=0, le=4096, description="Requests of that context at once; 0: not said.")]
 
 
@@ -54,14 +56,16 @@ def build(root: str = ".") -> MCPServer[Any]:
 def _add_tools(server: MCPServer[Any]) -> None:
     @server.tool(title="Will it fit?", annotations=_READS)
     async def plan(
-        command: Command = "", file: Path = "", gpu: Gpu = "", engine: Release = ""
+        command: Command = "", file: Path = "", gpu: Gpu = "", engine: Release = "", own_build: OwnBuild = False
     ) -> Annotated[CallToolResult, answers.PlanAnswer]:
         """Will a serve command start on these GPUs; if not, at which stage it dies, why, and which change helps."""
         from oomph.answers.plan import plan as plan_command
 
-        return await _answer(
-            lambda: answers.plan_answer(plan_command(_deployment(command, file, engine), gpu=gpu or None))
-        )
+        def answer() -> answers.PlanAnswer:
+            deployment = _deployment(command, file, engine)
+            return answers.plan_answer(plan_command(deployment, gpu=gpu or None, own_build=own_build))
+
+        return await _answer(answer)
 
     @server.tool(title="Why did it die?", annotations=_READS)
     async def explain(
@@ -70,13 +74,16 @@ def _add_tools(server: MCPServer[Any]) -> None:
         command: Command = "",
         gpu: Gpu = "",
         engine: Release = "",
+        stage: Annotated[str, Field(description="Where it failed, if known: an answer to `question`.")] = "",
     ) -> Annotated[CallToolResult, answers.ExplainAnswer]:
         """Why a run ran out of memory (or failed otherwise), from its log: stage, cause, evidence, remedies."""
         from oomph.doctor.explain import explain as explain_log
 
         def answer() -> answers.ExplainAnswer:
             text = _log(log, file)
-            explained = explain_log(text, gpus=gpu, command=[command] if command else (), engine=engine or None)
+            known = next((name for name in STAGES if name == stage), None)
+            words = [command] if command else ()
+            explained = explain_log(text, gpus=gpu, command=words, engine=engine or None, stage=known)
             return answers.explain_answer(explained)
 
         return await _answer(answer)

@@ -61,6 +61,7 @@ class Check(Printed, frozen=True):
 
     items: tuple[Item, ...]
     files: int = 0  # how many were looked at
+    where: str = ""  # the one file that was asked about
 
     @property
     def outcome(self) -> Outcome:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from oomph.answers.bare_plan import load, run
 from oomph.answers.inspection.weights import by_role
+from oomph.answers.under_load import Demand, UnderLoad, under_load
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
@@ -38,6 +39,7 @@ class Row(Struct, frozen=True):
     tokens_per_second_each: float | None = None  # of each of the users that are wanted
     gives_up: tuple[str, ...] = ()  # beside the engine's defaults
     within_factor: float = 0.0  # nine of ten published speeds were so near
+    under_load: UnderLoad | None = None  # null: no load is asked for, or its scheduler is not written down
 
 
 class Comparison(Printed, frozen=True):
@@ -50,10 +52,12 @@ class Comparison(Printed, frozen=True):
     rows: tuple[Row, ...]
     advice: str
     objective: str = ""  # by which each engine's line is its best, and one of them is taken
+    measure: str = ""  # the same in one line of a screen
     interrupted: bool = False
+    load: Demand | None = None  # what every user sends, where that is asked for
 
     def in_short(self) -> str:
-        return f"{self.model}: {self.advice}"
+        return f"{self.model}: {self.advice.partition('. ')[0]}"
 
 
 def comparable() -> tuple[str, ...]:
@@ -67,10 +71,18 @@ def compare(
     context: int = 0,
     users: int = 1,
     engines: Sequence[str] = (),
+    prompt: int = 0,
+    output: int = 0,
+    ttft: float = 2.0,
+    tpot: float = 0.05,
     progress: Progress | None = None,
 ) -> Comparison:
     """`users`: requests of the context that must be held at once; `engines`: names of engines, all that can be compared
+    where none is given. `prompt`, `output`: tokens that every user sends and gets; then the same load is played on each
+    engine that has a scheduler here, under `ttft` and `tpot` (seconds, 95th percentiles), and the context is theirs
     where none is given. With a `progress` to tell, Ctrl-C gives the engines so far."""
+    demand = Demand(prompt or 1000, output or 250, ttft, tpot) if prompt or output else None
+    context = context or (demand.prompt + demand.output if demand is not None else 0)
     base = load(model)
     gpus = _devices(gpu)
     if context < 0:
@@ -93,22 +105,24 @@ def compare(
             engine = engine_named(name)
             if progress is not None:
                 progress(engine.title, number, len(chosen))
-            rows.append(_row(engine, _offer(engine, named, gpus, length, users), length, users, parameters))
+            rows.append(_row(engine, _offer(engine, named, gpus, length, users), length, users, parameters, demand))
     except KeyboardInterrupt:
         if progress is None or not rows:
             raise
         interrupted = True
     names = tuple(device.name for device in gpus)
-    objective = serving_objective(checkpoint=base.name, context=length, users=users if users > 1 else 0).line
+    objective = serving_objective(checkpoint=base.name, context=length, users=users if users > 1 else 0)
     return Comparison(
         base.name,
         gpus=names,
         context=length,
         users=users,
         rows=tuple(rows),
-        advice=_advice(rows, length),
-        objective=objective,
+        advice=_advice(rows, length) + _held_words(rows),
+        objective=objective.line,
+        measure=objective.short,
         interrupted=interrupted,
+        load=demand,
     )
 
 
@@ -134,7 +148,9 @@ def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context
         return Offer(None, why=refusal.message, checkpoint=model)
 
 
-def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, parameters: int) -> Row:
+def _row(
+    engine: EngineProtocol, offer: Offer, context: int, users: int, parameters: int, demand: Demand | None = None
+) -> Row:
     plan = offer.plan
     if plan is None:
         return Row(
@@ -173,6 +189,7 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, paramet
         tokens_per_second_each=round(speed.all_users / speed.users, 1) if speed is not None else None,
         gives_up=offer.gives_up,
         within_factor=speed.factor if speed is not None else 0.0,
+        under_load=under_load(plan, demand, users) if demand is not None and plan.verdict.outcome == "fits" else None,
     )
 
 
@@ -207,6 +224,19 @@ def _advice(rows: Sequence[Row], context: int) -> str:
     return "none of them: a smaller model, more or larger GPUs"
 
 
+def _held_words(rows: Sequence[Row]) -> str:
+    """Who holds how many of the users that were described, the most first."""
+    pairs = [(row, row.under_load) for row in rows if row.under_load is not None]
+    if not pairs:
+        return ""
+    pairs.sort(key=lambda pair: -pair[1].users_held)
+    text = ", ".join(f"{_title(row)} {load.users_held:,}" for row, load in pairs)
+    most, least = pairs[0][1].users_held, pairs[-1][1].users_held
+    unsure = max(load.within_factor for _, load in pairs)
+    same = " (not told apart by the time model)" if len(pairs) > 1 and most <= unsure * max(least, 1) else ""
+    return f". Users held under this load: {text}{same}"
+
+
 def _title(row: Row) -> str:
     return engine_named(row.engine).title
 
@@ -237,22 +267,29 @@ def _told_apart(first: Row, second: Row) -> Row | None:
 
 def _rate_words(row: Row) -> str:
     rate = row.tokens_per_second_each
-    return f", {rate:.3g} tokens/s for each user" if rate is not None else ""
+    return f", {_short(rate)} tokens/s for each user" if rate is not None else ""
 
 
 def _sentence(best: Row, others: Sequence[Row], context: int) -> str:
     costs = f"; it gives up: {', '.join(best.gives_up)}" if best.gives_up else "; nothing is given up"
-    text = f"{_title(best)}: {best.users:.4g} requests of {context:,} tokens at once{_rate_words(best)}{costs}"
+    text = f"{_title(best)}: {_short(best.users)} requests of {context:,} tokens at once{_rate_words(best)}{costs}"
     for row in others:
-        differs = [f"holds {row.users:.4g}"]
+        differs = [f"holds {_short(row.users)}"]
         if _losses(row) > _losses(best):
             differs.append(f"gives up {', '.join(row.gives_up) or 'bits of its weights'}")
         if _told_apart(best, row) is not None:
-            differs.append(f"{row.tokens_per_second_each:.3g} tokens/s")
+            differs.append(f"{_short(row.tokens_per_second_each or 0.0)} tokens/s")
         text += f". {_title(row)} {', '.join(differs)}"
-    if others and all(_told_apart(best, row) is None for row in others):
-        text += ". Their speeds cannot be told apart by the time model"
+    with_rates = [row for row in (best, *others) if row.tokens_per_second_each]
+    if len(with_rates) > 1 and all(_told_apart(best, row) is None for row in others):
+        rates = ", ".join(_short(row.tokens_per_second_each or 0.0) for row in with_rates)
+        text += f". Speeds of {rates} tokens/s differ by less than the time model may be wrong"
     return text
+
+
+def _short(number: float) -> str:
+    """Three digits."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 __all__ = ["Comparison", "Row", "comparable", "compare"]

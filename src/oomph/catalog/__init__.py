@@ -65,7 +65,11 @@ _RENAMED = ("meta-llama/meta-llama-3.1-", "meta-llama/llama-3.1-")  # the hub an
 
 
 def find(name: str) -> Entry | None:
-    """By id whatever its case, or by a forgiving short name; None where nothing answers to it."""
+    """By id whatever its case, or by a forgiving short name; None where nothing answers to it.
+
+    Versions, sizes and quantisations decide (names.py): one that no entry has is never answered with another. Several
+    models raise an InputError whose hint lists them; `Entry.note` says what a name that is not exact was read as.
+    """
     low = name.lower()
     row = _rows()[1].get(low) or _rows()[1].get(low.replace(*_RENAMED))
     if row is not None:
@@ -77,7 +81,7 @@ def find(name: str) -> Entry | None:
     rows = [_rows()[1][i.lower()] for i in names.best(name, ids())]
     if not rows:
         return None
-    if len({names.core(row.family) for row in rows}) > 1:
+    if len({names.core(row.family) for row in rows}) > 1 or names.is_anothers(name, rows[0].id):
         answers = names.answers(name, ids())
         listed = ", ".join(answers[:_LISTED]) + (", ..." if len(answers) > _LISTED else "")
         raise InputError(f"{name[:80]!r} may be any of {len(answers)} checkpoints", hint=f"there are {listed}")

@@ -1,33 +1,61 @@
-"""What people type against what checkpoints are called: 'gemma-4-31b nvfp4' finds nvidia/Gemma-4-31B-IT-NVFP4."""
+"""What people type against what checkpoints are called: 'gemma-4-31b nvfp4' finds nvidia/Gemma-4-31B-IT-NVFP4.
+
+A name is cut into words, versions, sizes and quantisations (`tokens`). All that was typed must be in the name as the
+same token: '3' is not in '3.3', and '4' is not in 'nvfp4', so that a version or size that nobody has is never
+answered with another one. `best(query, ids)` are the ids that answer, equally good ones together; `catalog.find` asks
+back where they are different models.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Literal
 
 from oomph.text.late import late_pattern
 
-_TOKEN = late_pattern(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
+Kind = Literal["word", "soft", "version", "size", "quant"]
 
+_TOKEN = late_pattern(
+    r"(?P<quant>(?<![a-z0-9])(?:i?q[1-8](?:_[a-z0-9]+){0,3}|nvfp4|mxfp[48]|fp(?:4|8|16|32)|bf16|f16|int[248]|w\da\d{1,2}|[2-8]bits?|"
+    r"g\d{2,3}|awq|gptq|gguf|mlx|bnb|qat|ct|quantized|quant|dynamic|static|block|pertensor|exl[23])(?![a-z0-9]))"
+    r"|(?P<size>(?<![a-z0-9.])(?:\d+x\d+(?:\.\d+)?[bm]|[ae]\d+(?:\.\d+)?[bm]|\d+(?:\.\d+)?[bmtke])(?![a-z0-9]))"
+    r"|(?P<version>(?<![a-z0-9])[a-z]\d+(?:\.\d+)*[a-z]?(?![a-z0-9])|\d+(?:\.\d+)*[a-z]?(?![a-z0-9])|\d+(?:\.\d+)*)"
+    r"|(?P<word>[^\W\d_]+)"
+)
+_DOTTED = late_pattern(r"(?<=\d)_(?=\d)")  # Llama-3_3, phi-1_5
+_GLUED_SIZE = late_pattern(r"(?<=[a-z])(?=\d+(?:\.\d+)?b(?![a-z0-9]))")
 _PLUS = late_pattern(r"(?<=\w)\+")
+_BITS = late_pattern(r"\b([2-8])[\s-]?bits?\b")
 
-# Words of a name that say how it is quantised, not what it is.
-QUANT = frozenset(
-    ("awq", "gptq", "fp", "nvfp", "mxfp", "int", "w", "a", "g", "bit", "quantized", "dynamic", "static", "block",
-     "pertensor", "tensor", "qat", "ct", "bnb", "gguf", "bf", "quant")
-)  # fmt: skip
 # Words that people leave out.
 SOFT = frozenset(("instruct", "it", "chat", "hf", "nvidia", "meta"))
-
 _TUNED = frozenset(("instruct", "it", "chat"))
+# Words that say which kind of model, and of no model which one: alone they are no name.
+_GENERIC = frozenset(
+    ("air", "audio", "base", "code", "coder", "de", "dev", "distill", "embed", "embedding", "embeddings", "en", "exp",
+     "flash", "guard", "hybrid", "japanese", "large", "lite", "llm", "lm", "math", "medium", "micro", "mini", "model",
+     "multilingual", "nano", "next", "ocr", "omni", "plus", "preview", "pro", "prover", "reasoning", "reranker",
+     "reward", "safety", "small", "super", "text", "think", "thinking", "tiny", "tts", "ultra", "vision", "vl", "zero",
+     "zh")
+)  # fmt: skip
+# What a quantisation may be called in the name: AWQ and GPTQ are 4 bits wide unless the name says otherwise.
+_SAME_QUANT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("int4", "4bit", "w4a16"), frozenset(("int4", "4bit", "w4a16", "awq", "gptq"))),
+    **dict.fromkeys(("int8", "8bit"), frozenset(("int8", "8bit", "w8a8", "w8a16"))),
+    **dict.fromkeys(("fp16", "bf16", "f16"), frozenset(("fp16", "bf16"))),
+}
+# What says how a file is stored, beside the checkpoint that it was made from.
+_OF_FILES = late_pattern(r"i?q[1-8].*|gguf|mlx")
 
 # Whose checkpoint is meant when several organisations have one of the same name: its maker's, then these.
 _COPIES = (
     "nvidia", "redhatai", "hugging-quants", "cyankiwi", "casperhansen", "thebloke", "unsloth", "nousresearch", "dphn"
 )  # fmt: skip
 
-_LEAST_LETTERS = 3  # of the words that say what it is: nobody means a model by "x", "7b" or "m2"
+_LEAST_LETTERS = 2  # of a word that says what it is: nobody means a model by "x"
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
+_ALIKE = 0.6  # how much of its letters where no word that says what it is does
 
 _QUANT_PART = late_pattern(
     r"[-_.](?:awq|gptq|fp8|nvfp4|mxfp4|bf16|int[48]|[48]bit|w\d+a\d+|g\d{2,3}|quantized|dynamic|static|block|pertensor|"
@@ -36,10 +64,22 @@ _QUANT_PART = late_pattern(
 )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
+def _typed_tokens(text: str) -> tuple[tuple[str, Kind], ...]:
+    low = _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", text.lower().replace("c4ai-", ""))))  # Cohere's mark
+    pairs: list[tuple[str, Kind]] = []
+    for match in _TOKEN.finditer(_GLUED_SIZE.sub(" ", low)):
+        token, name = match[0], match.lastgroup
+        if name == "version" and token.endswith(".0"):
+            token = token[:-2]  # granite 4.0 is granite 4
+        kind: Kind = "soft" if token in SOFT else name  # type: ignore[assignment]  # the pattern's own groups
+        pairs.append((token, kind))
+    return tuple(pairs)
+
+
 def tokens(text: str) -> tuple[str, ...]:
-    """'Qwen3.6-27B-AWQ' -> qwen 3 6 27b awq; 'Command R+' -> command r plus."""
-    return tuple(_TOKEN.findall(_PLUS.sub(" plus ", text.lower())))
+    """'Qwen3.6-27B-AWQ' -> qwen 3.6 27b awq; 'Command R+' -> command r plus."""
+    return tuple(token for token, _ in _typed_tokens(text))
 
 
 def family(model_id: str) -> str:
@@ -50,25 +90,46 @@ def family(model_id: str) -> str:
     return name.lower().replace("_", ".").removeprefix("nvidia-").removeprefix("meta-")
 
 
+def distinct(text: str) -> frozenset[str]:
+    """The words that say which model: none in 'fp8', '7b' or 'air'."""
+    typed = _typed_tokens(text)
+    return frozenset(t for t, kind in typed if kind == "word" and t not in _GENERIC and len(t) >= _LEAST_LETTERS)
+
+
+@lru_cache(maxsize=64)
+def _wanted(query: str) -> tuple[Counter[str], Counter[str]]:
+    """(what the name must have, quantisations): the marks of GGUF files aside."""
+    plain: Counter[str] = Counter()
+    quants: Counter[str] = Counter()
+    for token, kind in _typed_tokens(query):
+        if kind != "quant":
+            plain[token] += 1
+        elif not _OF_FILES.fullmatch(token):
+            quants[token] += 1
+    return plain, quants
+
+
 def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
-    """How well a name answers a query; smaller is better; None = it does not."""
+    """How well a name answers a query; smaller is better; None = it does not.
+
+    (quantisations and words that nobody typed, whether it is another model's, words that people leave out); versions
+    and sizes that nobody typed do not count: names that differ in them are asked about.
+    """
     org, _, name = model_id.rpartition("/")
-    if not set(tokens(query)) <= {*tokens(name), *tokens(org)}:
+    plain, quants = _wanted(query)
+    typed = _typed_tokens(name)
+    words = Counter(token for token, _ in typed)
+    missing = plain - words
+    if missing and (missing - Counter(tokens(org)) or not plain & words):
         return None
-    wanted, words = Counter(tokens(query)), Counter(tokens(name))
-    missing = wanted - words
-    if missing and (missing - Counter(tokens(org)) or not wanted & words):
+    if any(not _SAME_QUANT.get(quant, frozenset((quant,))) & words.keys() for quant in quants):
         return None
-    extra = words - wanted
-    quant = sum(n for word, n in extra.items() if word in QUANT or (word.isdigit() and _follows_quant(word, name)))
-    plain = sum(n for word, n in extra.items() if word not in QUANT and word not in SOFT)
-    plain += tokens(name)[:1] != tokens(query)[:1]  # "dolphin mixtral" is made from a mixtral
-    soft = sum(n for word, n in extra.items() if word in SOFT)
-    return plain + 2 * quant, soft, _org_rank(org)
-
-
-def _follows_quant(number: str, name: str) -> bool:
-    return re.search(rf"(?:fp|int|w|a|g){number}(?!\d)", name.lower()) is not None
+    kinds = dict(typed)
+    extra = words - plain - Counter({quant: words[quant] for q in quants for quant in _SAME_QUANT.get(q, (q,))})
+    other = sum(n for token, n in extra.items() if kinds[token] == "word")
+    quant = sum(n for token, n in extra.items() if kinds[token] == "quant")
+    first = next((token for token, kind in typed if kind != "soft"), "")
+    return other + 2 * quant, int(first not in plain), sum(n for token, n in extra.items() if kinds[token] == "soft")
 
 
 def _org_rank(org: str) -> int:
@@ -79,23 +140,45 @@ def _org_rank(org: str) -> int:
 def best(query: str, ids: Iterable[str]) -> list[str]:
     """The ids that answer a query best, equally good ones together: what is called exactly so, then the maker's own
     before anybody's fine-tune of it, then the instruction-tuned one, which people mean without saying it."""
-    if sum(len(word) for word in tokens(query) if word.isalpha() and word not in QUANT) < _LEAST_LETTERS:
-        return []
     known = tuple(ids)
+    if not distinct(query) and not any(i.rpartition("/")[2].lower() == query.lower() for i in known):
+        return []
     ranked = [(r, i) for i in known if (r := rank(query, i)) is not None]
     if not ranked:
-        return []
-    least = min(r[0] for r, _ in ranked)
+        return _squashed(query, known)
+    least = min(r[:2] for r, _ in ranked)
+    equal = [i for r, i in ranked if r[:2] == least]
     makers = _makers(known)
     return sorted(
-        (i for r, i in ranked if r[0] == least),
+        _plainest(query, equal),
         key=lambda i: (i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
     )
 
 
+def _plainest(query: str, ids: list[str]) -> list[str]:
+    """Without those that have all of another's words and more: 'deepseek v3' is no question about V3-0324."""
+    typed = frozenset(tokens(query))
+    more = {core_of: frozenset(core_of.split()) - typed for core_of in {core(family(i)) for i in ids}}
+    plain = {one for one, words in more.items() if not any(other < words for other in more.values())}
+    return [i for i in ids if core(family(i)) in plain]
+
+
+def _squashed(query: str, ids: tuple[str, ...]) -> list[str]:
+    """'gptoss120b': the letters and digits of one name, in its order."""
+    letters = "".join(letter for letter in query.lower() if letter.isalnum())
+    same = [i for i in ids if letters in (_letters(family(i)), _letters(i.rpartition("/")[2].lower()))]
+    makers = _makers(ids)
+    return sorted(same, key=lambda i: (i.partition("/")[0] != makers[_kin(i)], *_order(i)))
+
+
+@lru_cache(maxsize=8192)
+def _letters(name: str) -> str:
+    return "".join(re.findall(r"[a-z0-9]+", " ".join(word for word in re.split(r"[-_ ]", name) if word not in SOFT)))
+
+
 def _kin(model_id: str) -> str:
     """The first word of a name: qwen, llama, gemma."""
-    return next(iter(tokens(model_id.rpartition("/")[2])), "")
+    return next((t for t in tokens(model_id.rpartition("/")[2]) if t not in SOFT), "")
 
 
 @lru_cache(maxsize=4)
@@ -115,13 +198,19 @@ def _order(model_id: str) -> tuple[bool, int, int, str]:
 
 def answers(query: str, ids: Iterable[str]) -> list[str]:
     """All ids that answer a query, the best first."""
-    ranked = [(r[0], *_order(i)) for i in ids if (r := rank(query, i)) is not None]
+    ranked = [(r[:2], *_order(i)) for i in ids if (r := rank(query, i)) is not None]
     return [str(order[-1]) for order in sorted(ranked)]
+
+
+def is_anothers(query: str, model_id: str) -> bool:
+    """Whether the name begins with a word that nobody typed: 'llama 3.1 8b' in Hermes-3-Llama-3.1-8B."""
+    answer = rank(query, model_id)
+    return answer is not None and bool(answer[1])
 
 
 def core(family_name: str) -> str:
     """A family without the words that people leave out: a base model and its instruction-tuned one are the same."""
-    return " ".join(t for t in tokens(family_name) if t not in SOFT)
+    return " ".join(token for token, kind in _typed_tokens(family_name) if kind not in ("soft", "quant"))
 
 
 def nearest(query: str, ids: Iterable[str], count: int = 5) -> tuple[str, ...]:
@@ -134,7 +223,9 @@ def nearest(query: str, ids: Iterable[str], count: int = 5) -> tuple[str, ...]:
     plain = "/" not in low
     matcher = SequenceMatcher(None, b=" ".join(tokens(low)) if plain else low)
     scored = []
-    for i in ids:
+    known = tuple(ids)
+    own_words, makers = distinct(low), _makers(known)
+    for i in known:
         name = i.rpartition("/")[2].lower() if plain else i.lower()
         own = tokens(i)
         shared = sum((words & Counter(own)).values()) / max(sum(words.values()), 1)
@@ -143,6 +234,6 @@ def nearest(query: str, ids: Iterable[str], count: int = 5) -> tuple[str, ...]:
         if shared + matcher.real_quick_ratio() < _NEAR or shared + matcher.quick_ratio() < _NEAR:
             continue
         letters = matcher.ratio()
-        if shared + letters >= _NEAR:
-            scored.append((-round(shared + 2 * letters, 3), *_order(i)))
+        if shared + letters >= _NEAR and (letters >= _ALIKE or own_words & distinct(i)):
+            scored.append((-round(shared + 2 * letters, 3), i.partition("/")[0] != makers[_kin(i)], *_order(i)))
     return tuple(str(order[-1]) for order in sorted(scored)[:count])

@@ -20,11 +20,13 @@ def answer_plan(
     compile_cache: str | None = None,
     margin: str = "",
     ram: str = "",
+    settings: tuple[str, ...] = (),
     own_build: bool = False,
     form: str = "",
     no_advice: bool = False,
     as_json: bool = False,
     html: str | None = None,
+    picture: str | None = None,
     show_all: bool = False,
     batch: str | None = None,
     workers: str = "1",
@@ -43,7 +45,7 @@ def answer_plan(
 
     gpu, words = late_gpu(gpu, words)
     try:
-        deployments, where = entries(words, engine)
+        deployments, where = entries(words, engine, settings)
     except CommandError as error:
         from functools import partial
 
@@ -82,8 +84,11 @@ def answer_plan(
 
         sys.stdout.write(emit(answer, form))
         return exit_code(answer.verdict)
-    show(answer, as_json=as_json, everything=show_all)
-    _write_html(html, "plan", answer, f"oomph plan: {answer.model}")
+    show(answer, as_json=as_json, everything=show_all, html=html)
+    if picture is not None:
+        from oomph.report.picture import write_picture
+
+        write_picture(answer, picture)
     return exit_code(answer.verdict)
 
 
@@ -102,16 +107,8 @@ def answer_what_if(
 
     gpu, words = late_gpu(gpu, words)
     table = what_if(deployment(words, engine), gpu=gpu)
-    show(table, as_json=as_json, indent=2)
-    _write_html(html, "what_if", table)
+    show(table, as_json=as_json, indent=2, html=html)
     return exit_code(table.plan.verdict)
-
-
-def _write_html(path: str | None, view: str, answer: object, title: str = "") -> None:
-    if path is not None:
-        from oomph.cli.options import write_html
-
-        write_html(path, view, answer, title)
 
 
 def _as_measured(answer: "Plan", margin: str) -> "Plan":
@@ -152,17 +149,8 @@ def _several(
     reasons = {item.error.message if item.error else "" for item in items}
     if len(reasons) == 1 and all(item.model for item in items) and (error := items[0].error) is not None:
         raise error  # no GPU is named: once is enough
-    check = Check(tuple(items), files=1)
-    if as_json:
-        from oomph.report.json import dumps
-        from oomph.report.screens.check import check_json
-
-        sys.stdout.write(dumps(check_json(check, where=where)) + "\n")
-    else:
-        from oomph.report.views import print_answer
-
-        print_answer(check, where=where)
-    _write_html(html, "check", check)
+    check = Check(tuple(items), files=1, where=where)
+    show(check, as_json=as_json, indent=2, html=html)
     return check.exit_code
 
 

@@ -33,6 +33,7 @@ _WAITS_AT_THE_END = frozenset(("threading", "atexit", "coverage"))
 USAGE = """\
 Usage: oomph COMMAND ...
        oomph [--gpu GPUS] vllm serve MODEL FLAGS     short for oomph plan -- ...
+       oomph "can I run gpt-oss-120b on 2x 4090?"    a question in words
 
 oomph foresees and explains GPU memory in LLM serving.
 
@@ -257,7 +258,30 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
         rest = rest[1:]
     elif near := _misspelt(rest):
         raise CommandError(f"there is no command {word[:60]!r}", hint=f"did you mean oomph {near}?")
+    elif (answer := question(rest)) is not None:
+        return answer[0], [*options, *answer[1:]]
     return "plan", [*options, "--", *rest]
+
+
+def question(rest: list[str]) -> list[str] | None:
+    """The command that answers a question in words; None where the words are a serve command, a file or a flag's."""
+    line = " ".join(rest)
+    if rest[1:2] == ["serve"] or any(word.startswith("-") for word in rest) or os.path.exists(rest[0]):
+        return None
+    from oomph.commands import detect
+    from oomph.commands.questions import is_question, understand
+
+    if not is_question(line) or detect(line.split()):
+        return None
+    try:
+        understood = understand(line)
+    except OomphError:
+        if " " not in line.strip():  # a file that is not there, a word that nobody knows
+            return None
+        raise
+    unused = f"   not used: {', '.join(understood.unused)}" if understood.unused else ""
+    print(f"read as: {_printable(understood.typed() + unused)}", file=sys.stderr)
+    return understood.arguments()
 
 
 def _meant(args: list[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """Options as click has them: those of cli/plain.py, and `--html FILE`, which each command with a view has."""
 
 from collections.abc import Callable
-from importlib import import_module
 
 import click
 
@@ -43,13 +42,3 @@ def declared(command: str) -> Callable[[Callable[..., int]], Callable[..., int]]
 
 
 html_option = click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
-
-
-def write_html(path: str | None, view: str, answer: object, title: str = "") -> None:
-    """`view`: a module of `oomph.web.views` whose function of that name draws such an answer."""
-    if path is None:
-        return
-    from oomph.web.document import write_document
-
-    draw = getattr(import_module(f"oomph.web.views.{view}"), f"{view}_view")
-    write_document(draw(answer), title or f"oomph {view.replace('_', '-')}", path)

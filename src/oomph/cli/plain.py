@@ -41,7 +41,13 @@ DECLARED: dict[str, tuple[Option, ...]] = {
         ),
         Option("--margin", "margin", "Room to be left at every stage: 1GiB, 5%.", "SIZE|PERCENT"),
         Option("--ram", "ram", "Host memory of one node, such as 64GB.", "SIZE"),
-        Option("--emit", "form", "Write it: docker, compose, kubernetes, nodes, lws, rayservice.", "FORM"),
+        Option(
+            "--emit",
+            "form",
+            "Write it: docker, kubernetes, kserve, skypilot, prometheus, ...; docs/emit.md.",
+            "FORM",
+        ),
+        Option("--set", "settings", "A variable that a file does not set: MODEL=org/name.", "NAME=WHAT", multiple=True),
         Option(
             "--own-build",
             "own_build",
@@ -50,6 +56,7 @@ DECLARED: dict[str, tuple[Option, ...]] = {
         Option("--no-advice", "no_advice", "Leave out what would help: the plan alone, faster."),
         Option("--json", "as_json", "Print JSON."),
         _HTML,
+        Option("--picture", "picture", "Write the verdict as a picture, for an issue or a chat.", "FILE.svg"),
         Option("--all", "show_all", "The whole ledger: stages, parts, the basis of each term."),
         Option("--batch", "batch", "Plan one JSON object a line (- for standard input); one plan a line.", "FILE"),
         Option("--workers", "workers", "With --batch: processes; 0 is one per core.", "N"),

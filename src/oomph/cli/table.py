@@ -20,6 +20,7 @@ COMMANDS = {
     "pack": "Several services on one machine: together, where, in which order?",
     "learn": "Count what a start here measured: takes its log.",
     "gpus": "Which cards, and how many, a model needs.",
+    "site": "The catalogue as a static site: a page per model and per card.",
     "ui": "See the memory: the same as a page in the browser.",
     "mcp": "The same for agents: a server of the Model Context Protocol.",
     "rule": "The page of a diagnosis: what it is, what fixes it.",
@@ -28,8 +29,8 @@ COMMANDS = {
 }
 # Commands without a serve command in them: their options may stand anywhere.
 INTERSPERSED = frozenset(
-    ("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui", "mcp", "explain", "rule", "report",
-     "completion")
+    ("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "site", "ui", "mcp", "explain", "rule",
+     "report", "completion")
 )  # fmt: skip
 
 EXIT_CODES = """\

@@ -21,13 +21,26 @@ def deployment(words: Sequence[str], engine: str = "") -> "Deployment":
     return parse_command(given(words), engine=engine or None, outside=os.environ)
 
 
-def entries(words: Sequence[str], engine: str = "") -> "tuple[list[Entry], str]":
-    """The deployments that the words stand for, replicas once, and what to call the place where they are."""
+def settings_of(pairs: Sequence[str]) -> dict[str, str]:
+    """What --set NAME=WHAT says."""
+    for pair in pairs:
+        if not all(part.strip() for part in pair.partition("=")):
+            raise CommandError(f"--set {pair[:80]!r} is not NAME=WHAT, such as MODEL=org/name")
+    return {name.strip(): what.strip() for name, _, what in (pair.partition("=") for pair in pairs)}
+
+
+def entries(words: Sequence[str], engine: str = "", settings: Sequence[str] = ()) -> "tuple[list[Entry], str]":
+    """The deployments that the words stand for, replicas once, and what to call the place where they are.
+
+    `settings`: NAME=WHAT of variables that a file does not set itself; they win over the user's own shell.
+    """
     from oomph.commands import distinct, read_deployments
     from oomph.commands.deployments import place
 
     texts = given(words)
-    return distinct(read_deployments(texts, engine=engine or None, outside=os.environ)), place(texts)
+    return distinct(
+        read_deployments(texts, engine=engine or None, outside={**os.environ, **settings_of(settings)})
+    ), place(texts)
 
 
 def exit_code(verdict: "Verdict") -> int:

@@ -54,6 +54,23 @@ _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+_OPEN = late_pattern(r"\$\{?\(?([A-Za-z_]\w*)|(\.Values\.[\w.]+|%[a-zA-Z])")
+
+
+def open_model(model: str) -> CommandError:
+    """What is asked for where a variable hides the model: '$MODEL', '{{ .Values.model }}', a unit's '%i'."""
+    match = _OPEN.search(model)
+    if match is None:
+        return CommandError(
+            f"the model is {short(model)}, which nothing in the command sets: put its name in its place"
+        )
+    way = f"--set {match[1]}=..." if match[1] else "put its name in its place"
+    name = match[1] or match[2]
+    return CommandError(
+        f"the model is {short(model)}, which nothing in the command sets: {name} is set outside this file: {way}"
+    )
+
+
 class Around(Struct, frozen=True):
     """What a text may use beside its own lines."""
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.commands import files
-from oomph.commands.call import TYPOGRAPHIC, UNSET, Around, Call, pinned_releases, short, shown
+from oomph.commands.call import TYPOGRAPHIC, UNSET, Around, Call, open_model, pinned_releases, short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment
@@ -219,9 +219,12 @@ def read_file_text(
     around: Around | None,
 ) -> list[Entry]:
     """The deployments of a file whose text is read already; variables of an .env file beside it count."""
+    from oomph.commands.neighbours import job_variables, with_neighbours
+
     around = around or Around()
     beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
-    around = replace(around, outside={**beside, **around.outside})
+    around = replace(around, outside={**job_variables(text), **beside, **around.outside})
+    text = with_neighbours(text, path)
     return entries_of_text(text, path, dict(environment or {}), engine, around)
 
 
@@ -248,15 +251,15 @@ def _deployments(call: Call, release: Engine | str | None, path: str = "") -> li
     read = engine_of_call(call).read_command(call, release)
     deployments = [replace(deployment, place=place) for deployment in read]
     for deployment in deployments:
+        if path.endswith(".service") and re.fullmatch(r"%[a-zA-Z]", deployment.model):  # systemd's specifiers
+            raise open_model(deployment.model)
         if _ODD.isdisjoint(deployment.model) and "..." not in deployment.model:
             continue
         if _PLACEHOLDER.fullmatch(deployment.model):
             raise CommandError(f"the model is {short(deployment.model)}: put its name in its place")
         # $MODELS/x.gguf has a name, $MODELS/$FILE and Qwen/Qwen3-${SIZE}B have none
         if UNSET.fullmatch(deployment.model) or UNSET.search(deployment.model.rpartition("/")[2]):
-            raise CommandError(
-                f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
-            )
+            raise open_model(deployment.model)
     if not (call.gpu_name or call.memory_limit or call.gpu_memory):
         return deployments
     known = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}

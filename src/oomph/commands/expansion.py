@@ -13,6 +13,8 @@ LIMIT = 1 << 16
 _DEEPEST = 6  # ${A:-${B:-${C}}}
 # what these print is known without running them
 _KNOWN = late_pattern(r"\$\((?:(?:realpath|readlink -f|echo)\s+([^\s()]{1,400})|(pwd))\)")
+# $(cat <<'EOF' ... EOF): a text that stands where it is used; one with variables in it is left
+_WRITTEN = late_pattern(r"\$\(\s*cat\s+<<-?\s*(['\"])?(?P<end>\w+)(?(1)\1)\n([^$`]{0,4096}?)\n\s*(?P=end)\s*\)")
 _OURS = ("HOME", "USER", "PWD")  # every shell has them, and so has this one
 NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = late_pattern(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
@@ -163,6 +165,11 @@ class Expansion:
         if known := _KNOWN.match(self.text, self.at):
             self.at = known.end()
             word.add(" ".join(self.fields(known[1])) if known[1] else os.environ.get("PWD", "."))
+            return
+        if written := _WRITTEN.match(self.text, self.at):
+            self.at = written.end()
+            word.quoted = True
+            word.add(written[3])
             return
         self.run = True
         if self.text[self.at] == "`":

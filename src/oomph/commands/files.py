@@ -16,7 +16,7 @@ Sort = Literal[
     "compose", "dockerfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell", "unit", "yaml"
 ]
 _PYTHON = late_pattern(
-    lambda: rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE
+    lambda: rf"^[ \t]*(?:from|import)[ \t]+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE
 )
 # what is named alone and ends so is a model, never a text with a command
 _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".log")
@@ -79,7 +79,11 @@ def _unquoted(value: str) -> str:
 
 def unit_script(text: str) -> str:
     """A systemd unit's Environment= and ExecStart= lines as a shell would have them."""
+    text = re.sub(r"^command[ \t]*=[ \t]*", "ExecStart=", text, flags=re.MULTILINE)  # supervisord's programs
     lines = re.findall(r"^(Environment|ExecStart)=((?:[^\n]*\\\n)*[^\n]*)$", text, re.MULTILINE)
+    empty = [i for i, (key, rest) in enumerate(lines) if key == "ExecStart" and not rest.strip()]
+    since = empty[-1] if empty else -1  # an empty ExecStart= takes back those before it
+    lines = [line for i, line in enumerate(lines) if line[0] == "Environment" or i > since]
     lines.sort(key=lambda line: line[0])  # a unit's variables hold wherever they stand
     return "\n".join(f"export {rest}" if key == "Environment" else rest.lstrip("-@:+!") for key, rest in lines)
 
@@ -104,6 +108,7 @@ _SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
     ("compose", (r"^services:\s*(?:#.*)?$",)),
     ("yaml", (r"^(?:run:\s*[|>]|servingEngineSpec:)",)),
     ("unit", (r"^ExecStart=",)),
+    ("unit", (r"^\[program:", r"^command[ \t]*=")),
     ("dockerfile", (r"^FROM[ \t]+\S", r"^(?:ENTRYPOINT|CMD)\b")),
 )
 

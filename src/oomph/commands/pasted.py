@@ -56,7 +56,8 @@ def from_windows(text: str, name: str = "") -> str:
 
 def inline_code(text: str) -> list[str]:
     """What stands between backticks and starts a server; a line end inside is a space, as Markdown has it."""
-    spans = re.findall(r"(`{1,3})((?:[^`\n]|\\[ \t]*\n|\n(?![ \t]*\n)){1,4000})\1", text)
+    # each character can be read in one way only: two readings of a line's end would double the time with every line
+    spans = re.findall(r"(`{1,3})((?:[^`\n\\]|\\(?![ \t]*\n)|\\[ \t]*\n|\n(?![ \t]*\n)){1,4000})\1", text)
     codes = [" ".join(line.rstrip().removesuffix("\\") for line in code.split("\n")).strip() for _, code in spans]
     return [code for code in (_MODULE.sub("python -m ", code) for code in codes) if SERVER.search(code)]
 

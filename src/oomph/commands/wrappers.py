@@ -82,6 +82,8 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
     head = program(words[0])
     if head in docker.PROGRAMS and docker.is_run(words):
         return _within(docker.run(words, inner), depth)
+    if head in ("apptainer", "singularity") and (started := _run_image(words, inner)):
+        return _within(started, depth)
     if inside := docker.compose_exec(words):
         return peel(inside, inner, depth=depth + 1)
     if head in SHELLS:
@@ -148,6 +150,17 @@ def _image(words: Sequence[str]) -> str:
         if word.endswith(".sif") and docker.image_engine(word):
             return re.sub(r"[-_](?=v?\d+\.\d)", ":", word.rpartition("/")[2].removesuffix(".sif"), count=1)
     return ""
+
+
+def _run_image(words: Sequence[str], environment: Mapping[str, str]) -> Call | None:
+    """`apptainer run docker://IMAGE ARGUMENTS`: what the image starts with them; None where it is another command."""
+    from oomph.commands.manifests import docker
+
+    at = next((i for i, word in enumerate(words) if word.startswith("docker://")), 0)
+    image = words[at].removeprefix("docker://")
+    if not at or "run" not in words[1:at] or not docker.image_engine(image):
+        return None
+    return docker.container(image, list(words[at + 1 :]), dict(environment))
 
 
 def _only_named(words: Sequence[str]) -> bool:

@@ -8,21 +8,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, number
-from oomph.doctor.reading.prose import LOOKED_AT, is_prose
 from oomph.doctor.reading.retold import with_retold
 from oomph.doctor.reading.stages import Death, chosen_run, death
 from oomph.doctor.reading.towers import in_tower
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
+from oomph.facts.speakers import Speaker
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.versions import NEWEST, in_range
-from oomph.ir import Deployment, Device
+from oomph.ir import Deployment, Device, StageName
+from oomph.ir.evidence import StageBasis
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.logs.attempts import Attempt, read_attempts
+from oomph.logs.claims import Claim, read_claims
 from oomph.logs.clean import Line
 from oomph.logs.deployment import Rebuilt, rebuild
+from oomph.logs.documents import MOST_LINES, is_prose, sentences
+from oomph.logs.parse import printed_lines
+from oomph.logs.speaker import foreign_speaker, speakers_stage
 from oomph.logs.structure import SOFT_STARTS, STARTS
+from oomph.text.late import late_pattern
 from oomph.units import GIB, MIB
 
 _SETTINGS = ("SamplingParams(", "LLM engine (v")
@@ -41,6 +48,9 @@ class Case(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # about the text: several runs in it, what could not be read beside it
     text: str = ""  # the words of the frames and errors, for rules that look for a function's name
     has_story: bool = False  # people say around the log what it is about
+    claims: tuple[Claim, ...] = ()  # what they say
+    attempts: tuple[Attempt, ...] = ()  # what they tried, and what came of it
+    speaker: Speaker | None = None  # whose text it is, where it is none of our engines'
 
     @property
     def stage(self) -> str:
@@ -141,8 +151,8 @@ class Case(Struct, frozen=True):
 
     @property
     def memory(self) -> bool:
-        """Some line says that memory ran out; a bare traceback does not."""
-        return self.has(
+        """Some line, or somebody, says that memory ran out; a bare traceback does not."""
+        return self.death.kind == "memory_short" or self.has(
             "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned",
             "memory_short", "lc_malloc", "lc_cublas",
         )  # fmt: skip
@@ -226,12 +236,22 @@ class Case(Struct, frozen=True):
         return self.facts.limits.utilization
 
 
-def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
+def build(
+    lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = (), engine: str = ""
+) -> Case:
+    """`engine`: whose text it is, for somebody who says so; its lines count where nobody does."""
     observations = with_retold(lines, observations)
     run, notes = chosen_run(observations)
     card, cards = gpu_mentioned(lines)
-    rebuilt = _on_all(rebuild(*of_one_run(lines, observations, run)), cards)
-    dead = death(run, lines)
+    speaker = None if engine else foreign_speaker(lines, observations)
+    of_run = of_one_run(lines, observations, run)
+    rebuilt = rebuild(*of_run, engine)
+    rebuilt = replace(rebuilt, engine="") if speaker is not None else _on_all(rebuilt, cards)
+    story = sentences(lines, printed_lines(observations))
+    claims = read_claims(story)
+    dead = death(run, lines, claims, engine)
+    if speaker is not None:
+        dead = _of_speaker(dead, speaker, lines)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
@@ -239,14 +259,37 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     # the settings of the engine or of a request name everything that there is ("max_vision_items_per_batch")
     words = " ".join(line.text.strip() for line in near if not any(word in line.text for word in _SETTINGS))
     return Case(tuple(run), rebuilt, dead, ledger, gpus, card, text=words[: 32 << 10], notes=notes,
-                has_story=_story(lines, observations))  # fmt: skip
+                has_story=_story(lines, observations), claims=claims,
+                attempts=read_attempts(story), speaker=speaker)  # fmt: skip
+
+
+def _of_speaker(dead: Death, speaker: Speaker, lines: Sequence[Line]) -> Death:
+    """A program that is none of ours has stages of its own: its functions name them, and ours are not told of it. What
+    ends any process, and what people tell, holds for it too."""
+    if not dead.failed or dead.basis == "status" or speaker.engine:
+        return dead  # a step of an engine of ours is placed by that engine's own code
+    own = speakers_stage(speaker, lines)
+    if own is not None and not (own[1] == "said" and dead.basis == "said"):
+        return replace(dead, stage=own[0], basis=own[1])
+    if not speaker.serves and dead.stage != "host_ram":
+        return replace(dead, stage="other", basis="guess")
+    return dead if dead.basis in ("said", "message") else replace(dead, basis="guess")
+
+
+def place(case: Case, stage: StageName, basis: StageBasis, note: str = "") -> Case:
+    """The same case with the stage known from elsewhere: what the log accounts for follows the stage."""
+    util = case.flag("gpu_memory_utilization")
+    share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
+    known = replace(case.death, stage=stage, basis=basis)
+    ledger = account(case.observations, known, share)
+    return replace(case, death=known, account=ledger, notes=(*case.notes, *([note] if note else [])))
 
 
 def _story(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
     """Somebody wrote a title or a sentence that is no line of a log."""
     printed = {observation.line for observation in observations}
     return any(
-        is_prose(line) and (line.text.startswith("# ") or line.number not in printed) for line in lines[:LOOKED_AT]
+        is_prose(line) and (line.text.startswith("# ") or line.number not in printed) for line in lines[:MOST_LINES]
     )
 
 
@@ -283,7 +326,10 @@ def gpu_mentioned(lines: Sequence[Line]) -> tuple[str, int]:
     from oomph.commands.named_gpus import declared, mentioned
     from oomph.sources.gpu import parse_gpus
 
-    prose = "\n".join(line.text[:400] for line in lines[:3000] if not line.file)[: 64 << 10]
+    texts = (line.text[:400] for line in lines[:3000] if not line.file)
+    prose = "\n".join(text for text in texts if not _SIZING.search(text))[: 64 << 10]
+    if len(_all_names(prose.lower())) >= MANY_CARDS:
+        return "", 0  # a table of sizes, or a comparison: none of them is the one that it ran on
     for words in (mentioned(prose), declared(prose).gpus):
         try:
             gpus = parse_gpus(words) if words else ()
@@ -292,6 +338,23 @@ def gpu_mentioned(lines: Sequence[Line]) -> tuple[str, int]:
         if gpus and any(row.name == gpus[0].name for row in rows()):
             return gpus[0].name, len(gpus)
     return _longest_name(prose.lower()), 0
+
+
+MANY_CARDS = 3
+_SIZING = late_pattern(
+    r"\b\d{1,3}(?:\.\d)?B\b[^.]{0,20}(?:→|->|=>|≈|~|:|\|)[^.]{0,12}\d{1,4} ?GB"
+)  # "13B → 28 GB (...)"
+
+
+def _all_names(prose: str) -> set[str]:
+    """The cards that are named, each by the longest of its names."""
+    names: set[str] = set()
+    for row in sorted(rows(), key=lambda row: -len(row.name)):
+        short = row.name.lower().removeprefix("rtx ")
+        if len(short) >= 4 and short in prose and re.search(rf"(?<![\w.-]){re.escape(short)}(?![\w-])", prose):
+            names.add(row.name)
+            prose = prose.replace(short, " ")
+    return names
 
 
 def _longest_name(prose: str) -> str:

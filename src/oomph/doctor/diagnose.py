@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 
 from oomph.doctor.case import Case
-from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
+from oomph.doctor.explanation import Cause, Evidence, Explanation, Possible
 from oomph.doctor.levers import changes, useless
 from oomph.doctor.rank import Ranked, candidates, undecided
+from oomph.doctor.reading.chances import question, stage_chances
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rebuild import gpu_row
-from oomph.doctor.rule import SURE, Tier
+from oomph.doctor.rule import SURE, Finding, Tier
 from oomph.doctor.serving import summary
 from oomph.engines.registry import DEFAULT, engine_named
-from oomph.ir import Change, Judged, StageName
+from oomph.facts.speakers import KIND_WORDS
+from oomph.ir import Change, Engine, Judged, StageName
+from oomph.ir.evidence import asserts
 
 
 def explain_case(case: Case) -> Explanation:
@@ -23,13 +26,18 @@ def explain_case(case: Case) -> Explanation:
     remedies, rejected = _advice(case, ranked)
     near = [pair for pair in ranked[1:5] if best and _near(best, pair)]
     notes = list(case.notes)
-    if not case.rebuilt.engine:
+    if case.speaker is not None:
+        notes.append(
+            f"{case.speaker.title} is not planned by oomph: what its own words and figures say is all there is"
+        )
+    elif not case.rebuilt.engine:
         title = engine_named(engine).title
         notes.append(f"no line names the engine; taken for {title}. --engine says whose it is, and prints its flags")
     # said to be inferred by stage_basis, and never a failure; where a rule speaks, it has said what the log is about
     likely, reason = _inferred(case) if cause.id == "none" else (None, "")
+    chances = stage_chances(case)
     return Explanation(
-        EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
+        _engine(case, engine),
         failed=case.failed,
         stage=likely or case.death.stage,
         cause=cause,
@@ -42,13 +50,29 @@ def explain_case(case: Case) -> Explanation:
         settle=_settle(case, engine, cause, ranked),
         stage_basis="inferred" if likely else case.death.basis,
         model=case.rebuilt.model,
-        command=engine_named(engine).log_command(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment),
+        command=_command(case, engine),
         total_bytes=case.total or 0,
         notes=tuple(notes),
         inferred_stage=likely,
         inferred_reason=reason,
         gpu=_card(case),
+        stages=chances,
+        question=question(case, chances),
+        speaker=f"{case.speaker.title}, {KIND_WORDS[case.speaker.kind]}" if case.speaker else "",
     )
+
+
+def _engine(case: Case, engine: str) -> Engine:
+    """Of a program that is none of ours no engine, unless it is a step of one."""
+    if case.speaker is not None:
+        return Engine(case.speaker.engine, "")
+    return Engine(engine, case.rebuilt.version, case.rebuilt.version_from)
+
+
+def _command(case: Case, engine: str) -> str:
+    if case.speaker is not None:
+        return ""
+    return engine_named(engine).log_command(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment)
 
 
 def _inferred(case: Case) -> tuple[StageName | None, str]:
@@ -87,7 +111,7 @@ def _settle(case: Case, engine: str, cause: Cause, ranked: Sequence[Ranked]) -> 
 def _cause(case: Case, best: Ranked | None) -> Cause:
     if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
         rule, candidate = best
-        sure, text = candidate.tier >= SURE, candidate.text
+        sure, text = _is_sure(case, candidate), candidate.text
         if _unsaid(case, best) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
             if _unknown(case, best):
@@ -106,6 +130,15 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
         )
         return Cause("unclear", "This text does not tell whether it failed", text, False)
     return Cause("none", "Nothing failed", _healthy(case))
+
+
+def _is_sure(case: Case, finding: Finding) -> bool:
+    """What a program said or figures prove; a cause that rests on the stage is as sure as the stage. What people tell
+    in their own words is never sure."""
+    if not case.failed:
+        return finding.tier >= SURE
+    proved = finding.tier >= Tier.COMPUTED or asserts(case.death.basis)
+    return finding.tier >= SURE and proved and not case.death.by_people
 
 
 def _quoted(case: Case) -> str:

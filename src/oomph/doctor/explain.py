@@ -5,24 +5,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from oomph.doctor.attempts import with_attempts
 from oomph.doctor.beside import read_command, read_gpus
-from oomph.doctor.case import Case, build
+from oomph.doctor.case import Case, build, place
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.reading.meanings import FAILURES, TROUBLES
 from oomph.doctor.reading.sizes import with_size
-from oomph.engines.registry import all_engines
+from oomph.doctor.reading.story import speaks_of_failure
+from oomph.doctor.second import is_second, two_deaths
 from oomph.errors import InputError
 from oomph.facts.loglines import SETTINGS
-from oomph.ir import Deployment, Device
+from oomph.ir import Deployment, Device, StageName
+from oomph.ir.evidence import asserts
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.logs.claims import read_claims
 from oomph.logs.clean import Line, lines as clean_lines
 from oomph.logs.deployment import Rebuilt
+from oomph.logs.documents import sentences
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text
 from oomph.logs.record import read_record
+from oomph.logs.snapshot import is_snapshot, read_snapshot
+from oomph.logs.speaker import foreign_speaker
 from oomph.text.printable import visible
 
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
@@ -32,7 +40,6 @@ ALONE: frozenset[LogKind] = (
 )
 
 
-_FIELD = re.compile(r"\b[a-z]{2,20}(?:_[a-z]{2,20}){1,5}\b")
 # how vLLM begins a line (logger.py): the level, the date without its year, the place
 VLLM_HEADER = re.compile(
     r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\]"
@@ -47,21 +54,25 @@ def explain(
     gpus: str | tuple[Device, ...] = (),
     command: Sequence[str] = (),
     engine: str | None = None,
+    stage: StageName | None = None,
     plan: bool = True,
 ) -> Explanation:
     """Understand a log: a file, several in order (`-` is standard input), or the text itself.
 
     `gpu` or `gpus` ("2x RTX 3090"), `command` (its words) and `engine` ("vllm==0.21.0") say what the log does not, and
     never make it refuse: what is not understood becomes a note. `deployment` is a command that has been read already.
-    Unless `plan` is off, remedies are planned.
+    `stage` is where it failed, for somebody who knows: an answer to `Explanation.question`. Unless `plan` is off,
+    remedies are planned.
     """
     notes: tuple[str, ...] = ()
     if deployment is None and (command or engine):
         deployment, notes = read_command(command, engine)
     if isinstance(log, Path) or (isinstance(log, str) and _is_path(log)):
         log = [log]
+    if not isinstance(log, str) and len(log) == 1 and is_snapshot(str(log[0])):
+        return explain_snapshot(str(log[0]), deployment=deployment, gpus=gpu or gpus, notes=notes, plan=plan)
     raw = read_text(log) if isinstance(log, str) else read_paths(str(path) for path in log)
-    return explain_raw(raw, deployment=deployment, gpus=gpu or gpus, notes=notes, plan=plan)
+    return explain_raw(raw, deployment=deployment, gpus=gpu or gpus, notes=notes, plan=plan, stage=stage)
 
 
 def explain_raw(
@@ -71,9 +82,55 @@ def explain_raw(
     gpus: str | tuple[Device, ...],
     notes: tuple[str, ...],
     plan: bool,
+    stage: StageName | None = None,
 ) -> Explanation:
     """The same of a log whose lines have been read."""
-    return explain_read(read_raw(raw, deployment, gpus, notes), plan=plan)
+    case = with_answer(read_raw(raw, deployment, gpus, notes), stage)
+    pair = _two_cases(raw, case, deployment, gpus, notes)
+    if pair is None:
+        return explain_read(case, plan=plan)
+    explanation = explain_read(with_answer(pair[0], stage), plan=plan)
+    return replace(explanation, also=(explain_read(pair[1], plan=plan),))
+
+
+def _two_cases(
+    raw: RawLog,
+    case: Case,
+    deployment: Deployment | None,
+    gpus: str | tuple[Device, ...],
+    notes: tuple[str, ...],
+) -> tuple[Case, Case] | None:
+    """Each of two failures that one text tells of, without the words of the other."""
+    texts = two_deaths(raw, case)
+    if texts is None:
+        return None
+    try:
+        first, second = (read_raw(text, deployment, gpus, notes) for text in texts)
+    except InputError:  # what is left of the text is nobody's
+        return None
+    return (first, second) if first.death.kind == case.death.kind and is_second(first, second) else None
+
+
+def explain_snapshot(
+    path: str, *, deployment: Deployment | None, gpus: str | tuple[Device, ...], notes: tuple[str, ...], plan: bool
+) -> Explanation:
+    """PyTorch's own record of the memory, read as the log that it would have printed."""
+    from oomph.doctor.snapshot import UNREAD, as_log, explain_standing, with_parts
+
+    snapshot = read_snapshot(path)
+    notes = notes if snapshot.whole else (*notes, UNREAD)
+    if snapshot.oom is None:
+        return explain_standing(snapshot, deployment, notes)
+    raw = read_text(as_log(snapshot, snapshot.oom), path)
+    explanation = explain_raw(raw, deployment=deployment, gpus=gpus, notes=notes, plan=plan)
+    return with_parts(explanation, snapshot, snapshot.oom)
+
+
+def with_answer(case: Case, stage: StageName | None) -> Case:
+    """With the answer to the question where it failed. What the log itself asserts stays."""
+    if stage is None or not case.failed or asserts(case.death.basis):
+        return case
+    return place(case, stage, "answer")
 
 
 def read_raw(
@@ -91,6 +148,9 @@ def read_raw(
             notes = (*notes, *more)
         gpus = gpus or record.card
     case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus, observed)
+    if record is not None and record.stage is not None:
+        case = replace(case, death=replace(case.death, failed=True))
+        case = place(case, record.stage, "message")
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)
@@ -100,10 +160,10 @@ def read_raw(
 
 def explain_read(case: Case, *, plan: bool) -> Explanation:
     if not plan:
-        return explain_case(case)
+        return with_attempts(case, explain_case(case))
     from oomph.doctor.verify import planned
 
-    return planned(case)
+    return with_attempts(case, planned(case))
 
 
 def _is_path(text: str) -> bool:
@@ -114,7 +174,7 @@ def _is_path(text: str) -> bool:
         there = Path(text).exists()
     except (OSError, ValueError):
         there = False
-    return there or text == "-" or (" " not in text and text.endswith((".log", ".txt", ".gz", ".out")))
+    return there or text == "-" or (" " not in text and text.endswith((".log", ".txt", ".gz", ".out", ".pickle")))
 
 
 def read_case(
@@ -145,9 +205,11 @@ def case_of(
         report = bool(lines) and lines[0].text.startswith("# ")  # a title: of whatever its settings are
         own = [o for o in observations if report or o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
         own = [observation for observation in own if "title" not in observation.values]
-        _refuse_other(raw, [observation.kind for observation in own], engine_of(own), _settings(observations))
+        if not _is_worth_reading(raw, lines, own, _settings(observations)):
+            _refuse(raw)
     devices = gpus or (deployment.gpus if deployment else ())
-    case = build(lines, observations, devices)
+    engine = deployment.engine.name if deployment is not None and not deployment.model else ""  # --engine is obeyed
+    case = build(lines, observations, devices, engine)
     notes = (*raw.notes, *case.notes)
     if deployment is not None:
         other = bool(case.rebuilt.engine) and deployment.engine.name not in ("", case.rebuilt.engine)
@@ -162,13 +224,26 @@ def case_of(
     return msgspec.structs.replace(case, notes=notes)
 
 
-def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str, settings: int) -> None:
-    if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
-        return
-    if settings > 1 or (settings and "said_failed" in kinds):
-        return  # several of one engine's own settings, or one below a title that says that it failed
-    if "exception" in kinds and any(_names_setting(line.text[:2000]) for line in raw.lines[:200]):
-        return
+_BUG = re.compile(r"\[bug\]", re.IGNORECASE)
+
+
+def _is_report(raw: RawLog) -> bool:
+    return bool(raw.lines) and bool(_BUG.search(raw.lines[0].text[:200]))
+
+
+def _is_worth_reading(raw: RawLog, lines: Sequence[Line], own: Sequence[Observation], settings: int) -> bool:
+    """A line is an engine's, or somebody tells of a failure, of whatever."""
+    kinds = {observation.kind for observation in own}
+    if engine_of(own) or not ALONE.isdisjoint(kinds):
+        return True
+    if any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
+        return True
+    if settings > 1 or "exception" in kinds or "said_failed" in kinds or _is_report(raw):
+        return True  # several of one engine's own settings, an error, or the title of a report
+    return foreign_speaker(lines, own) is not None or speaks_of_failure(read_claims(sentences(lines))) is not None
+
+
+def _refuse(raw: RawLog) -> None:
     if raw.total_bytes < 2:
         raise InputError(f"{raw.source} is empty")
     raise InputError(
@@ -182,12 +257,6 @@ def _settings(observations: Sequence[Observation]) -> int:
     named = {str(o.values.get("engine", "")) for o in observations if o.kind == "engine_named"}
     of_engines = [SETTINGS[name] for name in named if name in SETTINGS]
     return max(map(of_engines.count, of_engines), default=0)
-
-
-def _names_setting(text: str) -> bool:
-    """An exception that speaks of a flag of some engine, by the name of its field."""
-    names = set(_FIELD.findall(text)[:40])
-    return any(engine.knows_flag("--" + name.replace("_", "-")) for name in names for engine in all_engines())
 
 
 def _with(rebuilt: Rebuilt, deployment: Deployment) -> Rebuilt:

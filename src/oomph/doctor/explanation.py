@@ -4,14 +4,9 @@ import msgspec
 from msgspec import Struct
 
 from oomph.doctor.ledger import Entry
-from oomph.ir import Advice, Judged
+from oomph.ir import Advice, Engine, Judged
+from oomph.ir.evidence import Question, StageBasis, StageChance
 from oomph.ir.printed import Printed
-
-
-class EngineInfo(Struct, frozen=True):
-    name: str
-    version: str = ""
-    version_from: str = ""
 
 
 class Cause(Struct, frozen=True):
@@ -40,7 +35,7 @@ class Evidence(Struct, frozen=True):
 class Explanation(Printed, frozen=True):
     """What `oomph explain` prints: where and why a run died, what fixes it and what does not."""
 
-    engine: EngineInfo
+    engine: Engine
     failed: bool | None  # None: the text does not tell; `settle` says what would
     stage: str | None
     cause: Cause
@@ -51,7 +46,7 @@ class Explanation(Printed, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     candidates: tuple[Possible, ...] = ()
     settle: str = ""  # what would decide between the candidates, or whether it failed at all
-    stage_basis: str = ""
+    stage_basis: StageBasis = ""
     model: str = ""
     command: str = ""
     total_bytes: int = 0
@@ -60,6 +55,10 @@ class Explanation(Printed, frozen=True):
     inferred_reason: str = ""
     advice: Advice | None = None  # planned; `remedies` has its fixes
     gpu: str = ""  # the card, where it was given or the text names it
+    stages: tuple[StageChance, ...] = ()  # the stage that is asserted, or the two likeliest
+    question: Question | None = None  # what tells the two apart
+    also: "tuple[Explanation, ...]" = ()  # another attempt in the same text that ended of something else
+    speaker: str = ""  # a program that oomph does not plan: "LMDeploy, another engine"
 
     def in_short(self) -> str:
         died = {True: "failed", False: "did not fail", None: "cannot tell"}[self.failed]

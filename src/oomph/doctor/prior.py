@@ -3,10 +3,7 @@ wins, and a contradiction between the two is said."""
 
 from typing import Any
 
-import msgspec
-
-from oomph.doctor.case import Case
-from oomph.doctor.ledger import account
+from oomph.doctor.case import Case, place
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import ORDER, TROUBLES
 from oomph.engines.common.inferred import WORDS
@@ -19,22 +16,23 @@ EVIDENCE = ("traceback", "message", "milestone")  # what a log says itself
 def with_prior(case: Case, verdict: Any) -> Case:
     """Where the log only lets one guess the stage, the one in which the plan of the same command dies."""
     stage = _failing_stage(verdict)
-    if stage is None or not case.failed or case.death.basis != "guess" or case.death.kind in TROUBLES:
+    if stage is None or not case.failed or case.death.kind in TROUBLES:
         return case
+    agrees = case.death.basis == "milestone" and stage == case.death.stage  # the plan dies where the log's last line is
+    if case.death.basis != "guess" and not agrees and not (case.death.basis == "said" and stage == "weights_load"):
+        return case  # what the log says counts; what people say, unless the weights alone do not fit
     if case.death.kind in UNSAID and not case.memory and not _has_command(case):
         return case  # nobody speaks of memory, and of what was started only a name is known
     if stage == "kv_check" and case.death.kind == "torch_oom" and not _has_command(case):
         return case  # the check refuses in words of its own, and what was started is only a name here
     if ORDER.index(stage) < ORDER.index(_at_least(case)):
         return case  # PyTorch's own figures say that it was further
-    death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
-    util = case.flag("gpu_memory_utilization")
-    share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
+    if agrees:
+        return place(case, stage, "plan")
     message = " ".join(str(verdict.message).split())[:240].rstrip(". ")
     note = f"the log does not say at which stage it died; a plan of this command dies {WORDS.get(stage, 'there')}"
     note += f': "{message}"' if message else ""
-    ledger = account(case.observations, death, share)
-    return msgspec.structs.replace(case, death=death, account=ledger, notes=(*case.notes, note))
+    return place(case, stage, "plan", note)
 
 
 def _has_command(case: Case) -> bool:

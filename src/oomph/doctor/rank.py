@@ -16,6 +16,8 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
     """Every rule that speaks, the best first."""
     speaking = []
     for rule in rules():
+        if case.speaker is not None and len(rule.engines) == 1:
+            continue  # one engine's own mechanism, and this is not its text
         if engine not in rule.engines or (rule.dated and case.version and case.within(rule.since, rule.until) is False):
             continue
         if case.death.kind in TROUBLES and rule.failure and rule.about_memory:

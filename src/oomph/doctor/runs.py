@@ -5,12 +5,12 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.doctor.explain import Observed, explain_read, observe_raw, read_raw
+from oomph.doctor.explain import Observed, explain_read, observe_raw, read_raw, with_answer
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.reading.failure import find_failure, last_ready
 from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
-from oomph.ir import Deployment, Device
+from oomph.ir import Deployment, Device, StageName
 from oomph.logs.reader import RawLog, read_paths
 from oomph.logs.structure import runs
 
@@ -32,19 +32,26 @@ class _About(Struct, frozen=True):
     gpus: str
     notes: tuple[str, ...]
     plan: bool
+    stage: StageName | None  # the answer to where it failed
 
 
-def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
+def explain_runs(path: str, *, gpus: str = "", plan: bool = True, stage: StageName | None = None) -> list[Run]:
     """At least one; in the order of the log."""
-    return explain_raw_runs(read_paths([path]), gpus=gpus, plan=plan)
+    return explain_raw_runs(read_paths([path]), gpus=gpus, plan=plan, stage=stage)
 
 
 def explain_raw_runs(
-    raw: RawLog, *, deployment: Deployment | None = None, gpus: str = "", notes: tuple[str, ...] = (), plan: bool = True
+    raw: RawLog,
+    *,
+    deployment: Deployment | None = None,
+    gpus: str = "",
+    notes: tuple[str, ...] = (),
+    plan: bool = True,
+    stage: StageName | None = None,
 ) -> list[Run]:
     """The same of a log that has been read, with what is said beside it."""
     observed = observe_raw(raw)
-    about = _About(deployment, gpus, notes, plan)
+    about = _About(deployment, gpus, notes, plan, stage)
     pieces = _pieces(raw, observed) if raw.lines else []
     if len(pieces) < 2:
         return [_run(raw, about, observed)]
@@ -58,7 +65,7 @@ def explain_raw_runs(
 
 
 def _run(log: RawLog, about: _About, observed: Observed | None = None) -> Run:
-    case = read_raw(log, about.deployment, about.gpus, about.notes, observed)
+    case = with_answer(read_raw(log, about.deployment, about.gpus, about.notes, observed), about.stage)
     explanation = explain_read(case, plan=about.plan)
     first, last = (log.lines[0].number, log.lines[-1].number) if log.lines else (0, 0)
     return Run(first, last, explanation, log, devices(case))

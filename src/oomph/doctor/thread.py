@@ -10,27 +10,18 @@ from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.posts import Post, Thread
 from oomph.errors import OomphError
+from oomph.facts.topics import VARIABLE
 from oomph.ir.printed import Printed
+from oomph.logs.attempts import read_attempts
 from oomph.logs.clean import lines as clean_lines
+from oomph.logs.documents import sentences
 from oomph.logs.parse import observe
-from oomph.logs.reader import read_text
+from oomph.logs.reader import RawLine, read_text
 from oomph.text.late import late_pattern
 
 LEAST = 2  # observations that make a post a log
 _FENCED = late_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _FLAG = late_pattern(r"(?<![\w-])--?[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?:[ =](?![-`])[^\s`,;)\"']{1,60})?")
-_VARIABLE = late_pattern(r"(?<![\w.])[A-Z][A-Z0-9_]{5,60}=[^\s`,;)\"']{1,80}")
-_FAILED = late_pattern(
-    r"(?:did|does|do|is|was)(?: not|n['’]t)\s{1,3}(?:\w+\s{1,3})?(?:help|work|fix|solve|change|make)|no luck|no effect"
-    r"|no difference|still\s{1,3}(?:oom|fail|crash|get|got|see|run|the same|out of|happen)|same (?:error|issue|problem)"
-    r"|without success|unfortunately not",
-    re.IGNORECASE,
-)
-_WORKED = late_pattern(
-    r"\b(?:work(?:s|ed)(?: for me| now| fine)?|fixed|solved|resolved|did the trick|helped|starts? now|no longer|"
-    r"success(?:fully)?)\b",
-    re.IGNORECASE,
-)
 _SUGGESTED = late_pattern(
     r"\b(?:try|set|use|using|add|pass|reduce|lower|decrease|increase|raise|recommend|suggest)\b", re.I
 )
@@ -109,7 +100,8 @@ def _explained(
     try:
         if len(observe(clean_lines(read_text(text).lines))) < LEAST:
             return None
-        return explain(f"{text}\n", gpus=gpus, engine=engine, command=command, plan=plan)
+        explanation = explain(f"{text}\n", gpus=gpus, engine=engine, command=command, plan=plan)
+        return None if explanation.cause.id == "unclear" else explanation
     except OomphError:
         return None
 
@@ -137,28 +129,18 @@ def _main_run(thread: Thread, logs: list[tuple[Post, Explanation]]) -> tuple[Pos
 
 def _tried(post: Post) -> Iterator[Tried]:
     """Changes in a post's own sentences, and what it says of them. What the first post names was run, not suggested."""
-    seen: dict[str, Tried] = {}
-    sentences = re.split(r"(?<=[.!?])\s+|\n+", _FENCED.sub("\n", post.own_words))
-    for at, sentence in enumerate(sentences):
-        changes = [match[0].strip("`. ") for rule in (_FLAG, _VARIABLE) for match in rule.finditer(sentence)]
-        if not changes:
-            continue
-        following = sentences[at + 1] if at + 1 < len(sentences) else ""
-        verdict = _verdict_of(sentence) or (_verdict_of(following) if _refers_back(following) else "")
-        verdict = verdict or ("suggested" if post.number > 1 and _SUGGESTED.search(sentence) else "")
-        for change in changes if verdict else []:
-            seen.setdefault(change, Tried(post.number, post.author, change, verdict))
-    yield from seen.values()
-
-
-def _refers_back(sentence: str) -> bool:
-    return re.match(r"\s*(?:but|still|it|that|this|and|no|now|unfortunately|same|which)\b", sentence, re.I) is not None
-
-
-def _verdict_of(sentence: str) -> str:
-    if _FAILED.search(sentence):
-        return "did not help"
-    return "worked" if _WORKED.search(sentence) and "?" not in sentence else ""
+    words = _FENCED.sub("\n", post.own_words).split("\n")
+    story = sentences(clean_lines(RawLine(number, line) for number, line in enumerate(words, 1)))
+    verdicts = {"in vain": "did not help", "helped": "worked"}
+    named = [one for one in read_attempts(story) if one.words.startswith("-") or "=" in one.words]
+    seen: dict[str, str] = {}
+    for one in named:
+        seen.setdefault(one.words, verdicts[one.result])
+    for sentence in story if post.number > 1 else ():
+        if _SUGGESTED.search(sentence.text):
+            changes = [match[0].strip("`. ") for rule in (_FLAG, VARIABLE) for match in rule.finditer(sentence.text)]
+            seen |= {change: "suggested" for change in changes if change not in seen}
+    yield from (Tried(post.number, post.author, change, verdict) for change, verdict in seen.items())
 
 
 def _with_plan(tried: Tried, explanation: Explanation | None) -> Tried:

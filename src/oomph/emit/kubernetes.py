@@ -1,4 +1,4 @@
-"""A Deployment with its Service, and a LeaderWorkerSet where the GPUs are on several nodes."""
+"""What Kubernetes starts: a Deployment with its Service, a pod, a claim of cards, a LeaderWorkerSet over nodes."""
 
 import re
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.emit.docker import CACHE, Mounted, mounted
-from oomph.emit.resources import Host
+from oomph.emit.resources import Host, card_bytes
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.ir import Deployment, Device, Plan
-from oomph.units import cdiv
+from oomph.units import GIB, cdiv
 
 
 def deployment(plan: Plan, host: Host) -> str:
@@ -34,6 +34,67 @@ def deployment(plan: Plan, host: Host) -> str:
         },
     }
     return dump_all(host.reasons(), [manifest, _service(plan, name, labels)])
+
+
+def pod(plan: Plan, host: Host) -> str:
+    """One pod, as a test or a job starts it."""
+    return dump_all(host.reasons(), [pod_manifest(plan, host)])
+
+
+def pod_manifest(plan: Plan, host: Host) -> dict[str, Any]:
+    model = mounted(plan.deployment)
+    plan = replace(plan, deployment=model.deployment)
+    name = object_name(plan.deployment)
+    start = engine_of(plan.deployment).container(plan.deployment)
+    words = [*start.entry_point, *start.arguments]
+    container = _container(plan, host, len(plan.ranks), words, probes=True)
+    metadata = {"name": name, "labels": {"app.kubernetes.io/name": name}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod(plan, host, container, model)}
+
+
+def inference_service(plan: Plan, host: Host) -> str:
+    """KServe's InferenceService with a container of its own (kserve.github.io, "custom predictor")."""
+    whole = pod_manifest(plan, host)
+    spec = whole["spec"]
+    container = {**spec["containers"][0], "name": "kserve-container"}
+    predictor = {"minReplicas": 1, "maxReplicas": 1, **spec, "containers": [container]}
+    manifest = {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {**whole["metadata"], "annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}},
+        "spec": {"predictor": predictor},
+    }
+    return dump_all(host.reasons(), [manifest])
+
+
+def resource_claim(plan: Plan, host: Host) -> str:
+    """A claim of Dynamic Resource Allocation for cards with the memory that the plan needs, and a pod that has it.
+
+    Attributes as NVIDIA's driver publishes them (gpu.nvidia.com: capacity memory); resource.k8s.io/v1 since 1.34.
+    """
+    name, gib = object_name(plan.deployment), cdiv(card_bytes(plan), GIB)
+    memory = f"device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('{gib}Gi')) >= 0"
+    request = {
+        "deviceClassName": "gpu.nvidia.com",
+        "allocationMode": "ExactCount",
+        "count": len(plan.ranks),
+        "selectors": [{"cel": {"expression": memory}}],
+    }
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}}},
+    }
+    claimed = pod_manifest(plan, host)
+    spec, container = claimed["spec"], claimed["spec"]["containers"][0]
+    for amounts in container["resources"].values():
+        amounts.pop("nvidia.com/gpu")
+    spec.pop("nodeSelector", None)
+    container["resources"]["claims"] = [{"name": "gpus"}]
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": name}]
+    reasons = [*host.reasons(), f"each card: {gib} GiB, the stage that decides at the end of its interval"]
+    return dump_all(reasons, [template, claimed])
 
 
 def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
@@ -93,7 +154,10 @@ def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: b
         "command": words[:entry],
         "args": words[entry:] if shell else [_escaped(word) for word in words[entry:]],
         "env": env,
-        "resources": {"limits": amounts, "requests": {**amounts, "cpu": str(host.cpus)}},
+        "resources": {
+            "limits": {**amounts, "memory": f"{host.limit_gib}Gi"},
+            "requests": {**amounts, "cpu": str(host.cpus)},
+        },
         "volumeMounts": [{"name": "models", "mountPath": CACHE}],
     }
     if host.shm_gib:

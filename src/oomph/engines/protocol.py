@@ -55,6 +55,7 @@ class Words(Struct, frozen=True):
 
     stages: Mapping[str, str] = {}  # StageName -> "while loading the weights"; what is missing is worded as vLLM's is
     missing_stages: tuple[str, ...] = ()  # what a start of this engine does not have
+    opens: Mapping[str, str] = {}  # StageName -> what is printed when it begins, as its users see it in a log
     cache_unit: str = "blocks"  # what the KV cache is counted in
     lost_reason: str = "the last line of the first traceback: the exception and its message"  # what a cut log lacks
 
@@ -239,6 +240,7 @@ class EngineProtocol:
 
     terms: tuple[str, ...] = ()  # what --given TERM=SIZE can pin
     layout: Literal["ranks", "placed"] = "ranks"  # GPUs are ranks with a share; or layers are placed, also on the host
+    spare_bytes: int = 0  # of each GPU, which its own placement of layers leaves free
 
     degrees: tuple[str, ...] = ()  # the flags of its kinds of parallelism, the first to give up first
 
@@ -388,6 +390,12 @@ class EngineProtocol:
 
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------
 
+    def simulated_model(self, deployment: Deployment) -> Model:
+        """The checkpoint of a deployment, by the engine's own names."""
+        from oomph.sources.load import load_once
+
+        return load_once(deployment.model)
+
     def simulation(
         self, deployment: Deployment, model: Model, plan: Plan, factors: "Factors", *, accepted: float, timed: bool
     ) -> "Built":
@@ -400,7 +408,8 @@ class EngineProtocol:
 
     # ---- emit --------------------------------------------------------------------------------------------------------
 
-    emit_forms: tuple[str, ...] = ("command",)  # also: yaml, docker, compose, kubernetes, nodes, lws, rayservice
+    emit_forms: tuple[str, ...] = ("command",)  # emit/__init__.py has all of them
+    usage_metrics: tuple[str, ...] = ()  # of its /metrics: how full the KV cache is (0 to 1), and preemptions counted
 
     def config_file(self, deployment: Deployment) -> str:
         """The deployment as a file that the engine's own --config takes."""

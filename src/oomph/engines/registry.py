@@ -26,6 +26,13 @@ def engine_named(name: str) -> EngineProtocol:
     return instance
 
 
+# what PyTorch prints where a library has no code for a card
+_NO_CODE = {
+    "nvidia": "CUDA error: no kernel image is available for execution on the device",
+    "amd": "HIP error: invalid device function",
+}
+
+
 def engine_of(deployment: Deployment) -> EngineProtocol:
     return engine_named(deployment.engine.name)
 
@@ -36,7 +43,8 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     _require_bounds(deployment)
     require_kernels(engine, deployment.gpus)
     if (missing := engine.missing_kernels(deployment)) and not deployment.own_build:
-        text = f"CUDA error: no kernel image is available for execution on the device ({missing})"
+        is_amd = any(gpu.vendor == "amd" for gpu in deployment.gpus)
+        text = f"{_NO_CODE['amd' if is_amd else 'nvidia']} ({missing})"
         note = "--own-build plans a build of your own, with code for this card"
         return Plan(
             deployment,

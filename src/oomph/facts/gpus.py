@@ -201,18 +201,26 @@ def named(text: str) -> GpuRow | None:
     return None if card is None else _decode(card)
 
 
+def called(text: str) -> GpuRow | None:
+    """The one card that has this name in whatever spelling ("7900xtx"), nothing left over; None where none has."""
+    row = named(text) or _index()[0].get(_key(text[:200]))
+    return row if text.isascii() else None
+
+
 def find(text: str, *, near: int = 0) -> GpuRow:
     """The card people mean by `text`. `near`, its total in bytes where known, tells an 8 GB from a 16 GB variant."""
     if not near and (row := named(text)) is not None:
         return row
     key = _key(text[:200])
+    if any(letter.isalnum() for letter in text if not letter.isascii()):
+        raise _unknown(text, key)  # "两张4090" is not one card: what the key leaves out has a meaning
     own, shared = _index()
     same = shared.get(key, [])
     if near and len(same) > 1:
         return min(same, key=lambda row: abs(row.total_bytes - near))
     if key in own:
         return own[key]
-    same = same or _with_memory(key) or _begun(key)
+    same = same or _with_memory(key) or _begun(key) or _of_words(text)
     if len(same) == 1:
         return same[0]
     if same:
@@ -230,6 +238,31 @@ def _with_memory(key: str) -> list[GpuRow]:
         if match and (fitting := [row for row in rows if row.nominal_gb == int(match[2])]):
             return fitting
     return []
+
+
+_MEANS = {"mobile": "laptop", "notebook": "laptop", "sxm4": "sxm", "sxm5": "sxm", "sxm2": "sxm"}
+
+
+def _words(text: str) -> frozenset[str]:
+    """'a100 80g pcie' and 'A100 PCIe 80GB' are the same words."""
+    words = [re.sub(r"(?<=\d)gi?b?$", "gb", word) for word in re.findall(r"[a-z0-9]+", text.lower())]
+    return frozenset(_MEANS.get(word, word) for word in words if _NOISE.sub("", word).removeprefix("rx"))
+
+
+@lru_cache(1)
+def _by_words() -> dict[frozenset[str], list[GpuRow]]:
+    table: dict[frozenset[str], list[GpuRow]] = {}
+    for row in rows():
+        for name in (row.name, f"{row.name} {row.nominal_gb}GB", *filter(None, row.also.split(","))):
+            same = table.setdefault(_words(name), [])
+            if row not in same:
+                same.append(row)
+    return table
+
+
+def _of_words(text: str) -> list[GpuRow]:
+    """'H100 80GB SXM5', 'RTX 6000 Pro', '4090 mobile': a card's own words in another order or spelling."""
+    return _by_words().get(_words(text), [])
 
 
 def _begun(key: str) -> list[GpuRow]:

@@ -143,6 +143,8 @@ GENERIC = (
     # programs around llama.cpp
     LogRow("engine_named", "obold", r"(?a)\b(?P<engine>[Kk]obold[Cc]pp)\b"),
     LogRow("engine_named", "llama-cpp-python", r"(?a)\b(?P<engine>llama-cpp-python)\b"),
+    LogRow("engine_named", "llama-cpp", r"(?a)\b(?P<engine>llama-cpp)\b(?!-python)"),
+    LogRow("engine_named", "llama_cpp", r"(?a)\b(?P<engine>llama_cpp)\b"),
     *(LogRow("engine_named", name, rf"(?a)\b(?P<engine>{name})\b") for name in ("llamafile", "ramalama", "RamaLama", "LM Studio", "LMStudio", "llama-swap")),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
@@ -163,7 +165,7 @@ GENERIC = (
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
     LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),
-    *(LogRow("host_kill", name, rf"(?i:(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?:kernel(?:'s)?|linux|global|host|system)(?: \w{{1,12}})?) {name}(?i:[- ]killer)") for name in ("OOM", "oom")),  # told
+    *(LogRow("host_kill", name, rf"(?i:(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?P<told>kernel(?:'s)?|linux|global|host|system)(?: \w{{1,12}})?) {name}(?i:[- ]killer)") for name in ("OOM", "oom")),  # told
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)", ends="host_ram", shortage=True),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
@@ -183,12 +185,6 @@ GENERIC = (
     LogRow("ray_kill", "memory exhaustion", r"(?:node|host|system|CPU) (?:CPU )?memory exhaustion"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
-    # a sentence beside the log: what the run was doing when memory ran out
-    LogRow("stage_said", " `", _FAILS + r".{0,60}? (?:in|inside|within|at|during) (?:the )?`(?P<function>\w{4,80})(?:\(\))?`"),
-    LogRow("stage_said", "during ", _FAILS + r"[^.]{0,60}? during (?:the )?(?P<doing>[^.,:;()]{3,60})"),
-    LogRow("stage_said", " at ", _FAILS + r"[^.]{0,60}? at (?:the )?(?P<doing>[^.,:;()]{3,60})"),
-    LogRow("stage_said", "when ", _FAILS + r"[^.]{0,60}? when (?:the )?(?P<doing>[^.,:;()]{3,60})"),
-    LogRow("stage_said", "while ", _FAILS + r"[^.]{0,60}? while (?:the )?(?P<doing>[^.,:;()]{3,60})"),
     LogRow("util_given", "memory_utilization", _UTIL),
     LogRow("util_given", "memory-utilization", _UTIL),
     LogRow("eager_given", "eager", r"enforce[_-]eager(?!['\"]?[=: ]{1,3}False)"),
@@ -210,6 +206,8 @@ GENERIC = (
     LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory", ends="here", shortage=True),
     LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture", ends="profile_run"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
+    # c10/cuda/CUDACachingAllocator.cpp: it asks NVML who holds the card while it words an OOM, and NVML does not answer
+    LogRow("memory_short", "NVML_SUCCESS", r"NVML_SUCCESS == r INTERNAL ASSERT FAILED"),
     LogRow("cuda_error_oom", "driver error", r"(?:CUDA|HIP|MUSA) driver error: out of memory"),
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
     LogRow("cuda_error_oom", "CUDA_ERROR_OUT_OF_MEMORY", r"CUDA_ERROR_OUT_OF_MEMORY(?! \(may not be an issue)"),

@@ -9,9 +9,9 @@ from oomph.ir.ledger import Term, term
 
 
 class Engine(Struct, frozen=True):
-    name: str  # of its folder under engines/
-    version: str  # "0.21.0"
-    version_from: str = ""  # "--engine", "image tag", "installed package", "newest known"
+    name: str  # of its folder under engines/: vllm, sglang, llamacpp, ollama, trtllm
+    version: str  # the release, such as 0.21.0
+    version_from: str = ""  # who says so: --engine, image tag, pip install, installed package, newest known
 
 
 class Measured(Struct, frozen=True):

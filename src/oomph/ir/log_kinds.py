@@ -61,7 +61,7 @@ LlamaCppKind = Literal[
     "lc_phase",
 ]  # fmt: skip
 TroubleKind = Literal[
-    "x_port", "x_gated", "x_no_model", "x_network", "x_broken_file", "x_driver", "x_no_gpu", "x_dtype_card",
+    "x_port", "x_gated", "x_no_model", "x_network", "x_broken_file", "x_driver", "x_fabric", "x_no_gpu", "x_dtype_card",
     "x_no_kernel", "x_bad_address", "x_nccl", "x_ray", "x_ray_wait", "x_slow_start", "x_disk", "x_architecture",
     "x_mismatch", "x_too_long", "x_setting", "x_import", "x_compiler", "x_kernel_shared", "x_capture",
     "x_crash", "x_fork", "x_permission", "x_trust", "x_files",
@@ -71,7 +71,7 @@ SignKind = Literal[
 ]  # fmt: skip
 SharedKind = Literal[
     "traceback", "frame", "exception", "engine_named", "engine_line", "chained", "command", "docker_run", "host_kill",
-    "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
+    "container_kill", "sigkill", "ray_kill", "util_given", "eager_given", "oom_mentioned",
     "mmap_failed", "driver_oom", "shm_full", "shm_small", "bus_error", "rss", "cgroup", "orphan", "mig",
     "triton_oom", "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
     "bar", "placed", "said_failed", "proposed",

@@ -289,6 +289,7 @@ class Tower(Struct, frozen=True):
     num_heads: int = 0
     # what every rank holds all of where tensor parallelism does not divide the heads; "": engines refuse that
     alone: Literal["", "attention", "tower"] = ""
+    activation: str = ""  # between the MLP's layers, where it is none of PyTorch's own
 
 
 class Modality(Struct, frozen=True):
@@ -296,6 +297,8 @@ class Modality(Struct, frozen=True):
 
     name: str
     max_tokens: int
+    frame: int = 0  # of a video that has as many frames as the context holds, the tokens of one
+    patches: int = 0  # what the encoder reads of the largest item; 0: as many for each token as its class merges
 
 
 class Quantization(Struct, frozen=True):

@@ -8,9 +8,10 @@ the same measures (`SERVING`); one that it does not have is left out and counts 
 """
 
 from collections.abc import Mapping, Sequence
-from math import ceil, log, log2
+from math import ceil, inf, log, log2
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 READING = 5.0  # tokens per second that a person reads, about: what is slower is said in the headline
 # Chosen: where nobody asks for a context, one that is too short to be useful, and one that chats and agents work with.
@@ -22,11 +23,13 @@ Standing = Mapping[str, float]
 
 
 class Measure(Struct, frozen=True):
-    """One thing that is compared. `loss`: what is given up where it is not kept; "" = it is maximised."""
+    """One thing that is compared. `loss`: what is given up where it is not kept; "" = it is maximised. `short`: for the
+    one line of a screen; "" = it is not in that line."""
 
     name: str
     words: str
     loss: str = ""
+    short: str = ""
 
 
 class Objective(Struct, frozen=True):
@@ -40,7 +43,8 @@ class Objective(Struct, frozen=True):
 
     def best_key(self, standing: Standing) -> tuple[float, ...]:
         """No configuration that has these measures is better than this, whatever its others are."""
-        return tuple(standing.get(measure.name, _TOP.get(measure.name, float("inf"))) for measure in self.order)
+        names = [measure.name for measure in self.order]  # lists: a search asks this of thousands of arms
+        return tuple([standing[name] if name in standing else _TOP.get(name, inf) for name in names])
 
     @property
     def line(self) -> str:
@@ -54,26 +58,31 @@ class Objective(Struct, frozen=True):
         ]
         return "; ".join(part for part in parts if part)
 
+    @property
+    def short(self) -> str:
+        """What decides, first to last, in one line of a screen; `line` has the rest."""
+        return ", ".join(measure.short for measure in self.order if measure.short)
+
 
 # Of a deployment that serves. A kept thing counts 0 and a lost one less than that.
 SERVING: dict[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure("request", "", ""),  # 0: what was asked for is there; -1: it is not
-        Measure("reading", "", f"{READING:g} tokens/s for each user"),
+        Measure("reading", "", f"{READING:g} tokens/s for each user", f"{READING:g} tok/s"),
         Measure("length", "", f"{LEAST_CONTEXT:,} tokens of context"),
         Measure("on_gpu", "", "weights on the GPUs"),
-        Measure("checkpoint", "", "the named checkpoint"),
-        Measure("precision", "", "precision"),
+        Measure("checkpoint", "", "the named checkpoint", "checkpoint"),
+        Measure("precision", "", "precision", "precision"),
         Measure("images", "", "images"),
         Measure("prefix", "", "prefix caching"),
         Measure("screen", "", "room for a screen"),
-        Measure("graphs", "", "CUDA graphs"),
+        Measure("graphs", "", "CUDA graphs", "graphs"),
         Measure("enough", "", f"{ENOUGH_CONTEXT:,} tokens of context"),
-        Measure("kv_bits", "", "16-bit KV cache"),
+        Measure("kv_bits", "", "16-bit KV cache", "16-bit KV"),
         Measure("steps", "", "large prefill steps"),
         Measure("limit", "", "the engine's limit of requests"),
-        Measure("speed", "the fastest for these users"),
+        Measure("speed", "the fastest for these users", short="speed"),
         Measure("context", "the longest context"),
         Measure("users", "the most users"),
         Measure("plain", "the shortest command"),
@@ -88,7 +97,7 @@ def serving_objective(
     *, checkpoint: str = "", context: int = 0, users: int = 0, prefer: str = "", also: Sequence[str] = ()
 ) -> Objective:
     """For one model on some GPUs. `also`: further things that were asked for and are never given up, in words."""
-    names = list(SERVING)
+    names, measures = list(SERVING), dict(SERVING)
     if context:  # what is asked for is met or not; more of it counts where it is preferred
         names = [name for name in names if name not in ("length", "enough", *(["context"] * (prefer != "context")))]
     if users and prefer != "users":
@@ -101,13 +110,14 @@ def serving_objective(
     elif _AHEAD.get(prefer) in names:
         names.remove(_AHEAD[prefer])
         names.insert(names.index("precision"), _AHEAD[prefer])
+        measures[_AHEAD[prefer]] = replace(SERVING[prefer], short=prefer)
     needs = (
         *([checkpoint] if checkpoint else []),
         *([f"{context:,} tokens of context"] if context else []),
         *([f"{users:,} user{'s' if users > 1 else ''} at once"] if users else []),
         *also,
     )
-    return Objective(needs, tuple(SERVING[name] for name in names))
+    return Objective(needs, tuple(measures[name] for name in names))
 
 
 def speed_step(rate: float) -> float:

@@ -24,7 +24,7 @@ class RankPlan(Struct, frozen=True):
 
 
 class KvGroup(Struct, frozen=True):
-    kind: str
+    kind: str  # full, sliding_window, chunked_local, mla, mamba, cross, and what an engine adds
     layers: int
     block_size: int
     page_bytes: int
@@ -32,16 +32,18 @@ class KvGroup(Struct, frozen=True):
 
 
 class KvSummary(Struct, frozen=True):
+    """The KV cache."""
+
     available_bytes: int
     num_blocks: int
     bytes_per_block: int
     block_size: int
-    logged_tokens: int
-    max_concurrency: float
+    logged_tokens: int  # as the engine prints it
+    max_concurrency: float  # requests of max_model_len at once
     groups: tuple[KvGroup, ...]
     need_bytes: int = 0  # one request of max_model_len
     longest_request: int = 0  # tokens of the longest request that can be admitted
-    log_lines: tuple[str, ...] = ()
+    log_lines: tuple[str, ...] = ()  # that the engine would print
 
 
 class MeasuredStarts(Struct, frozen=True):
@@ -140,4 +142,5 @@ class HostPlan(Struct, frozen=True):
     @property
     def absent_bytes(self) -> int:
         """Of these, what the host has no memory for, where it is known how much it has."""
-        return max(0, self.mapped_bytes + self.need_bytes - self.available_bytes) if self.ram_bytes else 0
+        short = max(0, self.mapped_bytes + self.need_bytes - self.available_bytes) if self.ram_bytes else 0
+        return min(short, self.mapped_bytes)

@@ -24,6 +24,11 @@ class Shortage(Struct, frozen=True):
     ranks: int
     gpus: int
 
+    @property
+    def words(self) -> str:
+        there = "is 1 GPU" if self.gpus == 1 else f"are {self.gpus} GPUs"
+        return f"the command starts {self.ranks} ranks and there {there}"
+
 
 def shortage(world: World, gpus: Sequence[Device]) -> Shortage | None:
     """Ranks on other nodes count against the GPUs of all nodes that are named."""

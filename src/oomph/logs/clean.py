@@ -248,7 +248,7 @@ def unfold(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
     """Rejoin what a terminal cut at its width: many lines of exactly one length, and none longer."""
     width = _fold_width(raw)
     if not width:
-        yield from raw
+        yield from _unwrap(raw)
         return
     waiting: RawLine | None = None
     for line in raw:
@@ -284,3 +284,43 @@ def _all_go_on(raw: tuple[RawLine, ...], width: int) -> bool:
 
 def _headed(text: str) -> bool:
     return bool(_PROCESS.match(text) or _LOGGED.match(text))
+
+
+WRAPS = (72, 76, 78, 80, 100, 120)  # columns at which mail programs and editors break lines between words
+
+
+def _unwrap(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
+    """Rejoin what an editor broke between words: a line without a header goes on where its first word did not fit."""
+    width = _wrap_width(raw)
+    waiting: RawLine | None = None
+    last = ""
+    for line in raw:
+        text = line.text.rstrip("\r")
+        if waiting is not None and _goes_on(last, text, width):
+            waiting = RawLine(waiting.number, f"{waiting.text} {text}")
+        else:
+            if waiting is not None:
+                yield waiting
+            waiting = RawLine(line.number, text) if width else line
+        last = text
+    if waiting is not None:
+        yield waiting
+
+
+def _wrap_width(raw: tuple[RawLine, ...]) -> int:
+    """0 unless lines with a header are followed by what did not fit any more, twice at least and without exception."""
+    if not 3 <= len(raw) <= 3000:
+        return 0
+    longest = max(len(line.text.rstrip("\r")) for line in raw)
+    width = next((width for width in WRAPS if width >= longest), 0)
+    if not width or width - longest > 12:
+        return 0
+    pairs = [(a.text, b.text) for a, b in itertools.pairwise(raw) if _headed(a.text) and b.text[:1].strip()]
+    behind = [_goes_on(a, b, width) for a, b in pairs if not _headed(b)]
+    return width if len(behind) >= 2 and all(behind) else 0
+
+
+def _goes_on(text: str, following: str, width: int) -> bool:
+    if not width or not text or not following[:1].strip() or _headed(following):
+        return False
+    return len(text) + 1 + len(following.split(" ", 1)[0]) > width

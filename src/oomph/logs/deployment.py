@@ -54,8 +54,9 @@ class Rebuilt(Struct, frozen=True):
         return self.flags.get(name, self.resolved.get(name, default))
 
 
-def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebuilt:
-    engine = engine_of(observations)
+def rebuild(lines: Sequence[Line], observations: Sequence[Observation], engine: str = "") -> Rebuilt:
+    """`engine`: whose it is said to be, whatever its lines say."""
+    engine = engine or engine_of(observations)
     version, version_from = engine_named(engine or DEFAULT).log_release(observations)
     flags: dict[str, Any] = {}
     sources: dict[str, str] = {}

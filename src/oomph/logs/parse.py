@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from oomph.engines.registry import all_engines, name_of
+from oomph.facts.claim_words import ENDED as ENDS_OF_PEOPLE, WENT_WELL
 from oomph.facts.loglines import (
     GENERIC,
     NPU_WORKSPACE_OOM,
@@ -23,6 +24,7 @@ from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
+from oomph.logs.documents import SMALL_WORDS, is_prose, is_sentence
 from oomph.logs.shape import shortage
 from oomph.text.late import late_pattern
 
@@ -41,6 +43,10 @@ _PRINTED_BY: dict[str, str] = {
     row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
 }
 
+# words of the system and its tools that end a run, or show that it ended
+_SYSTEMS: frozenset[str] = frozenset(row.kind for row in (*TROUBLES, *SIGNS)) | {
+    "host_kill", "container_kill", "sigkill", "ray_kill", "bus_error", "torch_oom", "exception", "frame", "traceback",
+}  # fmt: skip
 LONG_TEXT = 16 << 10  # what a regex sees of a line; only the two below may be longer
 UNCUT = frozenset({"args", "engine_config", "sg_args"})
 # messages of several sentences: a paste often folds them, so the lines behind may belong to them
@@ -218,6 +224,47 @@ def _own_process(values: Values, text: str) -> None:
             numbers.remove(min(above))
     if numbers:
         values["others"] = sum(numbers)
+
+
+def printed_lines(observations: Sequence[Observation]) -> frozenset[int]:
+    """Lines that a program printed, whatever their words are: an engine's own, and those of the system and its tools
+    that have none of the small words of a sentence ("exited with exit code 1")."""
+    return frozenset(
+        observation.line
+        for observation in observations
+        if not observation.text.startswith("# ")
+        and (
+            (observation.kind in _PRINTED_BY and not _quotes(observation))
+            or (observation.kind in _SYSTEMS and not is_sentence(observation.text))
+        )
+    )
+
+
+_QUOTED_BEHIND = 12  # characters of a sentence before an engine's words that it quotes
+
+
+def _quotes(observation: Observation) -> bool:
+    """A sentence that has an engine's words in its middle: "weights load fine (Model loading took 30.2 GiB), then"."""
+    text = observation.text
+    if observation.process or "source" in observation.values or not is_prose(Line(0, text)):
+        return False
+    at = min((text.find(needle) for needle in _needles(observation.kind) if needle in text), default=0)
+    return at >= _QUOTED_BEHIND and ": " not in text[:at] and _tells(text[:at])
+
+
+def _tells(text: str) -> bool:
+    """Words of people before an engine's; a name and a number before them are the engine's own."""
+    return any(words.search(text) for words in (SMALL_WORDS, WENT_WELL, ENDS_OF_PEOPLE))
+
+
+@cache
+def _needles(kind: str) -> tuple[str, ...]:
+    return tuple(row.needle for row in ALL if row.kind == kind)
+
+
+def prints(observations: Sequence[Observation]) -> bool:
+    """Some line is one that only an engine of ours prints, or a frame of its code; its name in words is not."""
+    return any(o.kind not in ("engine_named", "command") and _printed_by(o) for o in observations)
 
 
 def engine_of(observations: Sequence[Observation]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from oomph.ir import STAGES, StageName
 from oomph.logs.reader import RawLog, read_text
 from oomph.text.nesting import bounded
 
@@ -20,14 +21,26 @@ class _Engine(Struct, frozen=True):
     version: str = ""
 
 
+class _Death(Struct, frozen=True):
+    stage: str = ""
+
+
 class Record(Struct, frozen=True):
     engine: _Engine = _Engine()
+    death: _Death | None = None
     command: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     card: str = ""
 
     def lines(self, source: str) -> RawLog:
         return read_text("\n".join(self.log), source)
+
+    @property
+    def stage(self) -> StageName | None:
+        """In which the plugin, inside of the engine, saw it die."""
+        name = self.death.stage if self.death is not None else ""
+        name = "runtime_request" if name in ("sleep", "wake_up") else name
+        return next((stage for stage in STAGES if stage == name), None)
 
     @property
     def release(self) -> str | None:

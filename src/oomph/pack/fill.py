@@ -6,7 +6,7 @@ grow in proportion to what they need. The highest level at which a placement and
 then each share grows alone, the one that keeps least first, until nothing that a service could use lies idle.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
@@ -21,11 +21,17 @@ STEPS = 100  # of a level between 0 and 1, and of each doubling above it
 OBJECTIVE = Objective(
     ("device ids", "written shares as upper bounds"),
     (
-        Measure("least", "the most of its wish, or of its need without one, for the service that keeps least"),
+        Measure(
+            "least",
+            "the most of its wish, or of its need without one, for the service that keeps least",
+            short="most of its wish for the service that keeps least",
+        ),
         Measure("filled", "no share that could still grow where it is"),
     ),
 )
 Solve = Callable[[Problem], Solution | None]
+Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
+_USUAL = 12  # shares of a service that are looked at, about: what a bar counts to
 
 
 class Filled(Struct, frozen=True):
@@ -40,10 +46,12 @@ class Filler:
 
     def __init__(
         self, deployments: Mapping[str, Deployment], cards: Sequence[Device], asleep: Sequence[str],
-        fixed: Mapping[str, tuple[int, ...]], free: tuple[int, ...], host: int,
+        fixed: Mapping[str, tuple[int, ...]], free: tuple[int, ...], host: int, progress: Progress | None = None,
     ) -> None:  # fmt: skip
+        """`progress` is told what is tried; with it, Ctrl-C ends the search with the best so far."""
         self.deployments, self.cards, self.asleep, self.fixed = deployments, tuple(cards), asleep, fixed
-        self.free, self.host = free, host
+        self.free, self.host, self.progress = free, host, progress
+        self.stopped = False
         self._planned: dict[tuple[str, float], tuple[Planned, Option] | None] = {}
         self.least = {name: self._least(name) for name in deployments}
         self.wish = {name: self._wish(name) for name in deployments}
@@ -64,6 +72,9 @@ class Filler:
         """None: it does not start with that share on any of the cards."""
         key = (name, share)
         if key not in self._planned:
+            if self.progress is not None:
+                tried = len(self._planned)
+                self.progress(f"{name} at {share:g}", tried, max(tried + 1, _USUAL * len(self.deployments)))
             self._planned[key] = option_at(self.deployments[name], self.cards, share, asleep=name in self.asleep)
         return self._planned[key]
 
@@ -105,18 +116,25 @@ class Filler:
             (MOST_SHARE / least for name, least in self.least.items() if least and not self.wish[name]), default=1.0
         )
         low, high = 0, round(STEPS * max(1.0, top)) + 1  # it holds at low, not at high
-        while high - low > 1:
-            middle = (low + high) // 2
-            filled = self.at(middle / STEPS, solve)
-            if filled is not None:
-                best, low = filled, middle
-            else:
-                high = middle
-        return self._grown(best, low / STEPS)
+        try:
+            while high - low > 1:
+                middle = (low + high) // 2
+                filled = self.at(middle / STEPS, solve)
+                if filled is not None:
+                    best, low = filled, middle
+                else:
+                    high = middle
+            for grown in self._growing(best, low / STEPS):
+                best = grown
+        except KeyboardInterrupt:
+            if self.progress is None:
+                raise
+            self.stopped = True
+        return best
 
     # --- what is idle -------------------------------------------------------------------------------------------------
 
-    def _grown(self, filled: Filled, level: float) -> Filled:
+    def _growing(self, filled: Filled, level: float) -> Iterator[Filled]:
         """Each share alone, a hundredth after the other, the service that keeps least first."""
         shares = {name: self.share(name, level) for name in self.deployments}
         open_ = {name for name, share in shares.items() if share}
@@ -135,7 +153,7 @@ class Filler:
                 continue
             shares = raised
             filled = replace(filled, ways=built[0], solution=replace(filled.solution, choices=choices))
-        return filled
+            yield filled
 
     def _useful(self, name: str, before: float, after: float) -> bool:
         """More requests, or what nobody counts: a cache that its own limit of requests cannot fill is not grown."""

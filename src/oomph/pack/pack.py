@@ -11,7 +11,7 @@ from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Deployment, Device, Outcome, Plan
 from oomph.ir.printed import Printed
 from oomph.pack import exact, plain
-from oomph.pack.fill import OBJECTIVE, Filler
+from oomph.pack.fill import OBJECTIVE, Filler, Progress
 from oomph.pack.problem import Option, Problem, Solution, holds
 from oomph.pack.services import Planned, gpus_of, serving_bytes, with_share, written_share
 from oomph.units import MIB
@@ -50,7 +50,9 @@ class Packed(Printed, frozen=True):
     ram_bytes: int = 0
     reasons: tuple[str, ...] = ()  # why it does not fit
     notes: tuple[str, ...] = ()
+    interrupted: bool = False  # the search was stopped: the best so far
     objective: str = OBJECTIVE.line  # by which nothing better exists
+    measure: str = OBJECTIVE.short  # the same in one line of a screen
 
     def in_short(self) -> str:
         return f"{len(self.placed)} services on {len(self.cards)} GPUs: {self.outcome}"
@@ -67,9 +69,10 @@ def pack(
     ram: int = 0,
     asleep: Sequence[str] = (),
     solver: str = "",
+    progress: Progress | None = None,
 ) -> Packed:
     """`deployments` by name. `asleep`: names of those that sleep while the others run. `solver`: "" the best there is,
-    "plain" or "cp-sat"."""
+    "plain" or "cp-sat". `progress` is told what is tried; with it, Ctrl-C ends the search with the best so far."""
     cards = tuple(cards)
     for name, deployment in deployments.items():
         if gpus_of(deployment) > len(cards):
@@ -78,7 +81,8 @@ def pack(
     solve = _Solver(solver)
     fixed = {name: _fixed(deployment, len(cards)) for name, deployment in deployments.items()}
     free = tuple(_free(card) // MIB for card in cards)
-    filler = Filler(deployments, cards, asleep, fixed, free, ram // MIB if ram else -1)
+    host = ram // MIB if ram else -1
+    filler = Filler(deployments, cards, asleep, fixed, free=free, host=host, progress=progress)
     written = filler.problem(dict.fromkeys(deployments, 0.0))
     solution = solve(written[1]) if written is not None else None
     if written is not None and solution is not None:
@@ -98,7 +102,7 @@ def pack(
         order = in_written_order(built[1], tried.solution) if built is not None else tried.solution
         answer = _answer(deployments, tried.ways, cards, ram, asleep, order, solve.method, written=False)
         if answer.outcome != "fails":
-            return replace(answer, proven=solve.proven)
+            return replace(answer, proven=solve.proven and not filler.stopped, interrupted=filler.stopped)
     least = {name: way for name in deployments if (way := filler.way(name, filler.share(name, 0.0))) is not None}
     return Packed(cards, (), "fails", False, solve.method, solve.proven, reasons=_why_not(least, cards, ram))
 

@@ -48,7 +48,7 @@ def _llama_swap(word: str) -> dict[str, Any] | None:
     if not files.is_text(word):
         return None
     text = files.read(word)
-    if re.search(r"(?m)^models:", text) is None or re.search(r"(?m)^\s+cmd:", text) is None:
+    if re.search(r"(?m)^models:", text) is None or re.search(r"(?m)^[ \t]+cmd:", text) is None:
         return None
     documents = [one for one in load(text, word) if isinstance(one, dict) and is_llama_swap(one)]
     return documents[0] if documents else None

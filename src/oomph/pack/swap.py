@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.ir import Deployment, Device
+from oomph.pack.fill import Progress
 from oomph.pack.pack import Packed, pack
 
 MOST = 64  # sets that are packed; a file that allows more is answered for these
@@ -64,12 +65,14 @@ def pack_each(
     ram: int,
     asleep: Sequence[str],
     solver: str,
+    progress: Progress | None = None,
 ) -> Packed:
     """Every set packed; the answer is the worst of them, and of several that fit the fullest."""
     answers = []
     for names in sets:
         together = {name: deployments[name] for name in deployments if name in names}
-        answers.append(pack(together, cards, ram=ram, asleep=[n for n in asleep if n in together], solver=solver))
+        sleeping = [name for name in asleep if name in together]
+        answers.append(pack(together, cards, ram=ram, asleep=sleeping, solver=solver, progress=progress))
     order = ("fits", "at_risk", "close", "fails")
     worst = max(answers, key=lambda packed: (order.index(packed.outcome), -_least_free(packed)))
     listed = "; ".join(", ".join(names) for names in sets[:8]) + ("; ..." if len(sets) > 8 else "")

@@ -1,26 +1,29 @@
-"""Many questions at once: plan_many(), and `oomph plan --batch`. One that cannot be planned does not end the others."""
+"""Many questions at once: plan_many(), `oomph plan --batch` and simulate_many(). One that cannot be answered ends no
+other."""
 
 import os
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from oomph.answers.check import Outcome
 from oomph.answers.plan import plan
 from oomph.errors import CommandError, OomphError
-from oomph.report.contract.plan import BatchError, BatchPlan, PlanOutput
-from oomph.report.plan_json import plan_output
+from oomph.report.contract.batch import BatchError, BatchPlan
+from oomph.report.contract.plan import PlanOutput, plan_output
 from oomph.text.nesting import bounded
 
 # A chunk is what one worker is handed: some tens of milliseconds of work. So many chunks per worker are under way that
 # none waits, and no more: memory stays flat however many questions there are.
 CHUNK = 32
 AHEAD = 3
+
+T = TypeVar("T")
 
 
 def plan_many(
@@ -41,27 +44,49 @@ def answer_lines(
     lines: Iterable[bytes], *, executor: Executor | None = None, workers: int = 1
 ) -> Iterator[tuple[bytes, Outcome]]:
     """Cases as JSON to answers as JSON, in order, as they come."""
+    return _answers(_answer_line, lines, CHUNK, executor, workers)
+
+
+def simulate_many(
+    questions: Iterable[Mapping[str, Any]], *, executor: Executor | None = None, workers: int = 1
+) -> Iterator[dict[str, Any]]:
+    """Loads of many questions played, in their order, each as JSON has it; one that cannot be played has an `error`.
+
+    A question has the arguments of simulate() by name: command, gpu, engine, users, rate, workload, prompt, seed
+    and the others. `executor` and `workers` are those of plan_many().
+    """
+    lines = (msgspec.json.encode(question) for question in questions)
+    for answer in _answers(_simulate_line, lines, 1, executor, workers):
+        yield msgspec.json.decode(answer)
+
+
+def _answers(
+    answer: Callable[[bytes], T], lines: Iterable[bytes], size: int, executor: Executor | None, workers: int
+) -> Iterator[T]:
+    """Chunks of `size` lines are what a worker is handed at once."""
     workers = workers or os.cpu_count() or 1
     if executor is not None:
-        yield from _in_order(executor, lines, workers)
+        yield from _in_order(executor, answer, lines, size, workers)
     elif workers == 1:
         for line in lines:
-            yield _answer_line(line)
+            yield answer(line)
     else:
         from concurrent.futures import ProcessPoolExecutor
 
         with ProcessPoolExecutor(workers, initializer=_leave_interrupts) as pool:
-            yield from _in_order(pool, lines, workers)
+            yield from _in_order(pool, answer, lines, size, workers)
 
 
-def _in_order(executor: Executor, lines: Iterable[bytes], workers: int) -> Iterator[tuple[bytes, Outcome]]:
+def _in_order(
+    executor: Executor, answer: Callable[[bytes], T], lines: Iterable[bytes], size: int, workers: int
+) -> Iterator[T]:
     source = iter(lines)
-    chunks: Iterator[tuple[bytes, ...]] = iter(lambda: tuple(islice(source, CHUNK)), ())
-    pending = deque(executor.submit(_answer_chunk, chunk) for chunk in islice(chunks, workers * AHEAD))
+    chunks: Iterator[tuple[bytes, ...]] = iter(lambda: tuple(islice(source, size)), ())
+    pending = deque(executor.submit(_answer_chunk, answer, chunk) for chunk in islice(chunks, workers * AHEAD))
     try:
         while pending:
             yield from pending.popleft().result()
-            pending.extend(executor.submit(_answer_chunk, chunk) for chunk in islice(chunks, 1))
+            pending.extend(executor.submit(_answer_chunk, answer, chunk) for chunk in islice(chunks, 1))
     finally:
         for future in pending:
             future.cancel()
@@ -72,8 +97,22 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _answer_chunk(lines: tuple[bytes, ...]) -> list[tuple[bytes, Outcome]]:
-    return [_answer_line(line) for line in lines]
+def _answer_chunk(answer: Callable[[bytes], T], lines: tuple[bytes, ...]) -> list[T]:
+    return [answer(line) for line in lines]
+
+
+def _simulate_line(line: bytes) -> bytes:
+    from oomph.api import simulate
+
+    question = msgspec.json.decode(line)
+    try:
+        if not isinstance(question.get("command"), str | list):
+            raise CommandError('"command" is not a command, such as "vllm serve MODEL"')
+        return msgspec.json.encode(simulate(**question).to_dict())
+    except OomphError as refused:
+        return msgspec.json.encode(BatchError(None, refused.message, refused.kind, refused.hint))
+    except TypeError as unknown:  # an argument that simulate() does not have
+        return msgspec.json.encode(BatchError(None, f"a question of simulate(): {unknown}", "input_error"))
 
 
 def _answer_line(line: bytes) -> tuple[bytes, Outcome]:

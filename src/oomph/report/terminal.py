@@ -8,6 +8,9 @@ from typing import TextIO
 from oomph.text.late import late_pattern
 
 _PAINT = late_pattern(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
+_WORDS = late_pattern(r"(?:'[^']*'|\"[^\"]*\"|\S)+")  # of a shell: what is quoted is not torn
+_FLAG = late_pattern(r"--?[A-Za-z]")
+TONES = {"fits": "1;32", "at_risk": "1;33", "close": "1;33", "fails": "1;31", "bold": "1"}  # a verdict's colours
 INDENT = 11  # where the text of a "  Weights  ..." line begins
 
 
@@ -96,3 +99,20 @@ def title(parts: list[str], width: int) -> list[str]:
 def clean(text: str) -> str:
     """A name from a stranger as a terminal may show it: one line, nothing that moves the cursor or the colours."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def command_lines(command: str, width: int, indent: int) -> list[str]:
+    """Over several lines, ready to be pasted: flags stay with their values."""
+    pieces: list[str] = []
+    for word in _WORDS.findall(clean(command)):
+        if pieces and not _FLAG.match(word):
+            pieces[-1] += f" {word}"
+        else:
+            pieces.append(word)
+    rows = pieces[:1]
+    for piece in pieces[1:]:
+        if indent + len(rows[-1]) + len(piece) + 3 <= width:
+            rows[-1] += f" {piece}"
+        else:
+            rows.append(f"  {piece}")
+    return [" " * indent + row + (" \\" if i < len(rows) - 1 else "") for i, row in enumerate(rows)]

@@ -2,33 +2,38 @@
 
 import sys
 from importlib import import_module
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from oomph.report.contract.plan import SCHEMA
 from oomph.report.terminal import Style, columns
 
-# class -> (function that gives the dict of --json, as module:name, module whose render() gives the screen)
+if TYPE_CHECKING:
+    from oomph.report.answer import Answer
+
+# class -> (function of contract/ that gives what --json prints; "": the value itself, module of screens/ whose answer()
+# is what people see)
 _VIEWS = {
-    "Bundle": ("screens.bundle:bundle_json", "screens.bundle"),
-    "Cards": ("screens.cards:cards_json", "screens.cards"),
-    "Check": ("screens.check:check_json", "screens.check"),
-    "Comparison": ("json:with_schema", "screens.compare"),
-    "Diff": ("screens.diff:diff_json", "screens.diff"),
-    "Explanation": ("explain_json:explanation_json", "screens.explain"),
-    "Fit": ("screens.fit:fit_json", "screens.fit"),
-    "GpuList": ("json:with_schema", "screens.gpus"),
-    "Held": ("simulate_json:simulation_json", "screens.simulate"),
-    "Inspection": ("json:with_schema", "screens.inspect"),
-    "Models": ("screens.models:models_json", "screens.models"),
-    "Packed": ("screens.pack:pack_json", "screens.pack"),
-    "Plan": ("plan_json:plan_json", "screens.plan"),
-    "Simulation": ("simulate_json:simulation_json", "screens.simulate"),
-    "Start": ("json:with_schema", "screens.learn"),
-    "Sweep": ("simulate_json:simulation_json", "screens.simulate"),
-    "ThreadExplanation": ("screens.thread:thread_json", "screens.thread"),
-    "TwoReleases": ("simulate_json:simulation_json", "screens.simulate"),
-    "WhatIf": ("screens.what_if:what_if_json", "screens.what_if"),
+    "Bundle": ("explain:report_output", "bundle"),
+    "Cards": ("searches:cards_output", "cards"),
+    "Check": ("several:check_output", "check"),
+    "Comparison": ("", "compare"),
+    "Diff": ("several:diff_output", "diff"),
+    "Explanation": ("explain:explanation_output", "explain"),
+    "Fit": ("searches:fit_output", "fit"),
+    "GpuList": ("", "gpus"),
+    "Held": ("simulate:simulation_output", "simulate"),
+    "Inspection": ("", "inspect"),
+    "Models": ("searches:models_output", "models"),
+    "Packed": ("several:pack_output", "pack"),
+    "Plan": ("plan:plan_output", "plan"),
+    "Simulation": ("simulate:simulation_output", "simulate"),
+    "Start": ("", "learn"),
+    "Sweep": ("simulate:simulation_output", "simulate"),
+    "ThreadExplanation": ("explain:thread_output", "thread"),
+    "TwoReleases": ("simulate:simulation_output", "simulate"),
+    "WhatIf": ("searches:what_if_output", "what_if"),
 }
 
 
@@ -44,22 +49,38 @@ def to_json(answer: Any, indent: int) -> str:
 
 
 def text(answer: Any, width: int, everything: bool) -> str:
-    return _screen(answer, Style(), width=width, everything=everything)
+    return screen_of(answer, Style(), width=width, everything=everything)
 
 
-def print_answer(answer: Any, out: TextIO | None = None, **options: Any) -> None:
+def print_answer(answer: Any, out: TextIO | None = None, *, everything: bool = False) -> None:
     """On a stream, in its colours and as wide as it is, with an empty line at the end."""
     stream = out or sys.stdout
-    stream.write(_screen(answer, Style(stream), **options).rstrip("\n") + "\n\n")
+    stream.write(screen_of(answer, Style(stream), everything=everything).rstrip("\n") + "\n\n")
 
 
-def _encoded(answer: Any) -> bytes:
-    module, _, name = _VIEWS[type(answer).__name__][0].partition(":")
-    return msgspec.json.encode(getattr(import_module(f"oomph.report.{module}"), name)(answer))
+def screen_of(value: Any, style: Style, *, width: int = 0, everything: bool = False) -> str:
+    """`width`: 0 = as wide as the terminal."""
+    from oomph.report.screen import print_screen
+
+    module = _module(value)
+    if hasattr(module, "render"):  # a list, or a file: no answer to one question
+        return str(module.render(value))
+    return print_screen(module.answer(value), style, width=width or columns(), everything=everything)
 
 
-def _screen(answer: Any, style: Style, *, width: int = 0, **options: Any) -> str:
-    """Every module of a screen has the same function. `width`: 0 = as wide as the terminal."""
-    module = import_module(f"oomph.report.{_VIEWS[type(answer).__name__][1]}")
-    screen: str = module.render(answer, style, width=width or columns(), **options)
-    return screen
+def answer_of(value: Any) -> "Answer":
+    """What its module makes of it: the value that every printer prints."""
+    shown: Answer = _module(value).answer(value)
+    return shown
+
+
+def _module(value: Any) -> Any:
+    return import_module(f"oomph.report.screens.{_VIEWS[type(value).__name__][1]}")
+
+
+def _encoded(value: Any) -> bytes:
+    """The number of the contract first."""
+    module, _, name = _VIEWS[type(value).__name__][0].partition(":")
+    if not module:
+        return msgspec.json.encode({"schema": SCHEMA, **msgspec.to_builtins(value)})
+    return msgspec.json.encode(getattr(import_module(f"oomph.report.contract.{module}"), name)(value))

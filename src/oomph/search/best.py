@@ -4,7 +4,8 @@ An arm's own choices (checkpoint, bits, graphs, ...) are measures that no plan c
 can be. Arms are taken in the order of that bound; the search ends when no bound is above the best that was planned.
 """
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
@@ -24,6 +25,7 @@ from oomph.ir.objective import (
     users_step,
 )
 from oomph.search import score
+from oomph.search.aims import AimBounds
 from oomph.search.outcome import Outcome
 from oomph.search.request import Arm, Space, Spaces, Want, context_grid
 from oomph.search.solve import Point, Solver
@@ -60,6 +62,9 @@ def rate_of(speed: Speed | None) -> float | None:
     return None if speed is None else speed.all_users / speed.users
 
 
+Way = tuple[tuple[float, ...], Arm, bool, bool, int]  # (its bound, an arm, empty, unlimited, limit)
+
+
 class BestFirst:
     """One request to one solver."""
 
@@ -68,7 +73,12 @@ class BestFirst:
         self.want: Want = spaces.want
         self.users = self.want.users or 1
         self.space: Space = spaces.space(self.want.context, self.want.users)
-        self.is_open = cache(self._is_open)
+        self.is_open, self.limits = cache(self._is_open), cache(self._limits)
+        self.may_serve = cache(self._may_serve)
+        self.aims = AimBounds(
+            spaces, self.users, most_context=self._most_context, most_users=self._most_users,
+            most_requests=self._most_requests, speed_at=self._speed_at,
+        )  # fmt: skip
 
     def best(self, *, offload: bool = True) -> Best | None:
         """With a progress to tell, Ctrl-C ends it with the best so far."""
@@ -76,10 +86,10 @@ class BestFirst:
             return None
         best: Best | None = None
         try:
-            for better in self._improving(self._arms()):
+            for better in self._improving(self._ways()):
                 best = better
             if offload and (best is None or not best.reads_well):
-                for better in self._improving(self._offloaded(), best):
+                for better in self._improving([self._as_it_is(arm) for arm in self._offloaded()], best):
                     best = better
         except KeyboardInterrupt:
             if self.solver.progress is None or best is None:
@@ -87,36 +97,98 @@ class BestFirst:
             self.solver.stopped = True
         return self._widened(best) if best is not None else None
 
-    def _improving(self, arms: Sequence[Arm], best: Best | None = None) -> Iterator[Best]:
-        """Each configuration that is better than those before it."""
-        bounds = [(self.objective.best_key(self.static(arm)), arm) for arm in arms]
-        bounds.sort(key=lambda entry: entry[0], reverse=True)
-        for number, (bound, arm) in enumerate(bounds):
-            if best is not None and best.key >= bound:
+    def _improving(self, ways: list[Way], best: Best | None = None) -> Iterator[Best]:
+        """Each configuration that is better than those before it. The way with the highest bound comes first; where an
+        aim comes before what is given up, its bound is lowered by few plans before the way is searched."""
+        heap = [(_turned(way[0]), number) for number, way in enumerate(ways)]
+        heapq.heapify(heap)
+        by_plans = self.aims.by_plans
+        places = {measure.name: place for place, measure in enumerate(self.objective.order)}
+        stages, doubtful = [0] * len(ways), set[Arm]()
+        turns, reached = 0, None if best is None else _turned(best.key)
+        while heap:
+            bound, number = heap[0]
+            if reached is not None and reached <= bound:
                 return
+            _, base, empty, unlimited, limit = ways[number]
+            arm = replace(base, unlimited=unlimited, limit=limit, empty=empty)
+            if stages[number] < len(by_plans):
+                lower = list(bound)
+                for name, most in by_plans[stages[number]](arm).items():
+                    lower[places[name]] = max(lower[places[name]], -most)
+                stages[number] += 1
+                heapq.heapreplace(heap, (tuple(lower), number))
+                continue
+            heapq.heappop(heap)
+            turns += 1
             if self.solver.progress is not None:
-                self.solver.progress(arm.model, number, len(bounds))
+                self.solver.progress(arm.model, turns, len(ways))
             if not self.is_open(replace(_frugal(arm), empty=arm.empty)):
                 continue
+            choice = _without_steps(arm)
+            if choice in doubtful and not self.may_serve(choice):
+                continue
             candidate = self.evaluate(arm)
-            if candidate is not None and (best is None or candidate.key > best.key):
-                best = candidate
+            if candidate is None:
+                doubtful.add(choice)
+            elif best is None or candidate.key > best.key:
+                best, reached = candidate, _turned(candidate.key)
                 yield best
 
-    def _arms(self) -> list[Arm]:
+    def _ways(self) -> list[Way]:
+        """Of every arm with and without room for a screen, and with each limit of requests."""
         empties = (False, True) if self.solver.empty_gpus != self.solver.base.gpus else (False,)
-        return [
-            replace(arm, unlimited=unlimited, limit=limit, empty=empty)
-            for arm in self.spaces.arms
-            for empty in empties
-            for unlimited, limit in ((True, 0), *((False, least) for least in self._limits(arm)))
-        ]
+        names = [measure.name for measure in self.objective.order]
+        screen, limited = names.index("screen"), names.index("limit")
+        ways: list[Way] = []
+        for arm in self.spaces.arms:
+            bound = list(self._bound(arm))
+            for empty, (unlimited, limit) in product(empties, ((True, 0), *self.limits(arm.model))):
+                bound[screen], bound[limited] = -float(empty), -float(not unlimited)
+                ways.append((tuple(bound), arm, empty, unlimited, limit))
+        return ways
 
-    def _limits(self, arm: Arm) -> tuple[int, ...]:
-        """Where states are counted by the limit of requests, a higher one may hold what a lower one does not."""
-        layers = self.spaces.models[arm.model].layers
+    def _as_it_is(self, arm: Arm) -> Way:
+        return self._bound(arm), arm, arm.empty, arm.unlimited, arm.limit
+
+    def _bound(self, arm: Arm) -> tuple[float, ...]:
+        return self.objective.best_key({**self.static(arm), **self.aims.by_size(arm, self.space.contexts[0])})
+
+    def _speed_at(self, arm: Arm) -> float | None:
+        """Of each user, by one plan, whether it fits or not."""
+        plan = self.solver.outcome(arm, self.space.contexts[0], self.users, self.solver.default).plan
+        return rate_of(plan_speed(plan, self.spaces.models[arm.model], self.users)) if plan and plan.ranks else None
+
+    def _most_context(self, frugal: Arm) -> int:
+        return max(self._context(arm) for arm in self._with_limits(frugal))
+
+    def _with_limits(self, frugal: Arm) -> list[Arm]:
+        """No limit of requests has more room than the lowest one."""
+        return [replace(frugal, unlimited=False, limit=limit) for _, limit in self.limits(frugal.model)]
+
+    def _most_users(self, frugal: Arm) -> int:
+        ends = (self.solver.at(arm, self._context(arm), self.users, self.space) for arm in self._with_limits(frugal))
+        most = max((int(at[1].concurrency) for at in ends if at is not None), default=0)
+        return min(most, self.aims.most_requests(frugal))
+
+    def _most_requests(self, frugal: Arm) -> int:
+        """What is set here, or the engine's own limit."""
+        if not frugal.unlimited:
+            return self.space.users[-1]
+        plan = self.solver.outcome(frugal, self.space.contexts[0], self.users, self.solver.default).plan
+        return self._own_limit(plan) if plan is not None else 1 << 62
+
+    def _own_limit(self, plan: Plan) -> int:
+        """Of requests at once."""
+        own = plan.resolved.get(self.solver.knobs.users)
+        return own if isinstance(own, int) and own > 0 else 1 << 62
+
+    def _limits(self, model: str) -> tuple[tuple[bool, int], ...]:
+        """(not unlimited, limit of requests): where states are counted by the limit, a higher one may hold what a lower
+        one does not."""
+        layers = self.spaces.models[model].layers
         recurrent = any(isinstance(mixer, State) for layer in layers for mixer in layer.mixers)
-        return _STATE_LIMITS if recurrent else (0,)
+        return tuple((False, limit) for limit in (_STATE_LIMITS if recurrent else (0,)))
 
     def _offloaded(self) -> list[Arm]:
         """Each arm with as little in host memory as serves."""
@@ -135,13 +207,17 @@ class BestFirst:
         """Whether the most frugal arm of a checkpoint and layout serves the request; the others need more. Each KV
         dtype apart: the engine may refuse one of them whatever the memory."""
         dtypes = self.want.options.kv_dtypes if frugal.kv_dtype == "auto" else (frugal.kv_dtype,)
-        for dtype, limit in product(dict.fromkeys(("auto", *dtypes)), self._limits(frugal)):
-            arm = replace(frugal, kv_dtype=dtype, limit=limit)
-            if self._at(arm, self.space.contexts[0]) is not None:
+        return any(self.may_serve(replace(frugal, kv_dtype=dtype)) for dtype in dict.fromkeys(("auto", *dtypes)))
+
+    def _may_serve(self, arm: Arm) -> bool:
+        """Whether it serves the request with some limit of requests, or is refused, perhaps for that limit."""
+        for _, limit in self.limits(arm.model):
+            limited = replace(arm, limit=limit)
+            if self._at(limited, self.space.contexts[0]) is not None:
                 return True
-            outcome = self.solver.outcome(arm, self.space.contexts[0], self.users, self.solver.default)
+            outcome = self.solver.outcome(limited, self.space.contexts[0], self.users, self.solver.default)
             if outcome.plan is None or outcome.plan.verdict.stage == "other":
-                return True  # refused, perhaps for a flag that others do not have
+                return True
         return False
 
     # --- one arm ----------------------------------------------------------------------------------------------------
@@ -150,7 +226,7 @@ class BestFirst:
         """What an arm is whatever its plan says."""
         model = self.spaces.models[arm.model]
         small = score.small_cache(model, arm)
-        loss = score.quality_loss(model, arm) - (score.KV_FP8_LOSS if small else 0.0) - self.solver.least_weights_loss
+        loss = self.solver.weights_loss(arm.model, arm.online) - self.solver.least_weights_loss
         return {
             "request": 0.0,
             "on_gpu": -float(arm.offload_gib > 0),
@@ -223,9 +299,7 @@ class BestFirst:
         if not arm.unlimited:
             is_fixed = self.want.users and self.want.prefer != "users"
             return self.users if is_fixed else self.solver.most_users(arm, context, self.space)
-        own = outcome.plan.resolved.get(self.solver.knobs.users)
-        limit = float(own) if isinstance(own, int) and own > 0 else float("inf")
-        return int(min(outcome.concurrency, limit))
+        return int(min(outcome.concurrency, self._own_limit(outcome.plan)))
 
     def _widened(self, best: Best) -> Best:
         """A limit that memory needs is no lower than memory needs it: short requests come in larger numbers."""
@@ -240,6 +314,16 @@ class BestFirst:
                 wider = replace(point, concurrency=outcome.concurrency, limit=limit)
                 return replace(best, point=wider, plan=outcome.plan)
         return best
+
+
+def _turned(key: tuple[float, ...]) -> tuple[float, ...]:
+    """A heap has the smallest first."""
+    return tuple([-n for n in key])
+
+
+def _without_steps(arm: Arm) -> Arm:
+    """The arm that takes the least of those that differ from it in prefill steps and in the limit of requests."""
+    return replace(arm, tokens=2048, unlimited=False, limit=0)
 
 
 def _frugal(arm: Arm) -> Arm:

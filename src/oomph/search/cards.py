@@ -20,7 +20,17 @@ from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
-from oomph.search.request import Options, Spaces, Want, base_of, context_grid, engine_name, models_of
+from oomph.search.request import (
+    Options,
+    Spaces,
+    Want,
+    base_of,
+    context_grid,
+    engine_name,
+    least_weights,
+    models_of,
+)
+from oomph.search.score import token_bytes
 from oomph.search.screen import with_screen
 from oomph.search.solve import Progress, Solver
 from oomph.search.trial import Trial
@@ -33,7 +43,7 @@ CONTEXT = 8192  # where none is asked for
 _LEAST_CAPABILITY = (7, 5)
 PER_TIER = 3  # cards of the same memory that are listed, bought or rented, the fastest first
 LEAST_RECOVERY = 0.95  # chosen: a file in fewer than four bits is no reason to buy a card
-_OPTIONS = Options(graphs=("all", "eager"), drafts=(0,), prefix_off=(False,), tokens=(0,))
+_OPTIONS = Options(drafts=(0,))
 
 
 class Card(Struct, frozen=True):
@@ -71,6 +81,7 @@ class Cards(Printed, frozen=True):
     against: Against | None = None  # the first line beside an API
     interrupted: bool = False
     objective: str = ""  # by which each card's line is its best
+    measure: str = ""  # the same in one line of a screen
 
     def in_short(self) -> str:
         first = f", the first {self.cards[0].count} x {self.cards[0].name}" if self.cards else ""
@@ -111,17 +122,19 @@ def cards(
     priced = {find(name).name: price for name, price in known.prices.items()} if known else {}
     walk = _Walk(search, want, priced, most if sort != "speed" else 0, limited=not names and not priced)
     named = [find(name).name for name in names]
-    candidates = list(_candidates(priced, named, search.least_bytes, search.least_capability, everything))
+    candidates = list(_candidates(priced, named, search.least(want), search.least_capability, everything))
     more, interrupted = walk.run(candidates, progress)
     serving = sorted(walk.serving, key=lambda card: _order(card, sort))
     shown = _with_steps(serving[: most or len(serving)])
     beside = None
     if api is not None and known is not None and shown and shown[0].speed is not None and shown[0].price:
         beside = against(api, load or Load(), shown[0].speed, shown[0].price, rented=known.rented)
+    objective = serving_objective(checkpoint=search.named, context=want.context, users=want.users)
     return Cards(
         model=model, want=want, cards=tuple(shown), looked_at=walk.looked, plans=walk.plans,
         more=more or len(serving) > len(shown), sort=sort, prices=known, against=beside, interrupted=interrupted,
-        objective=serving_objective(checkpoint=search.named, context=want.context, users=want.users).line,
+        objective=objective.line,
+        measure=objective.short,
     )  # fmt: skip
 
 
@@ -196,10 +209,14 @@ class Search(Struct, frozen=True):
     """How one model is looked for on cards."""
 
     seek: Seek
-    least_bytes: int  # of weights: cards with less are not looked at
+    least_bytes: int  # of weights: cards with less, and with less than these and the cache, are not looked at
     longest: int  # context that the model takes
     least_capability: tuple[int, int]
     named: str = ""  # the checkpoint that is kept where it can be
+    token_bytes: int = 0  # of one cached token at the least
+
+    def least(self, want: Want) -> int:
+        return self.least_bytes + self.token_bytes * want.context * want.users
 
 
 def _search(model: str, request: str, only: bool) -> Search:
@@ -208,23 +225,32 @@ def _search(model: str, request: str, only: bool) -> Search:
         return own
     models, _ = models_of(base_of(model, (), request)[0], only, ())
     files = [] if request or only else gguf_group(next(iter(models)))
+    cache = min(map(least_token, models.values()))
 
     def seek(row: GpuRow, count: int, price: float | None, want: Want) -> tuple[Card | None, int]:
         card, plans = _card(model, models, row, count, price, want, request)
         # servers with several cards run an engine that splits every layer
         if card is not None or not files or (count > 1 and market.is_rented(row.name)):
             return card, plans
-        card, more = file_card(files, row, count, price, want)
+        # its cache has 16 bits
+        small = [c for c in files if c.weights + 2 * cache * want.context * want.users <= row.total_bytes * count]
+        card, more = file_card(small, row, count, price, want)
         return card, plans + more
 
-    least = min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values())
+    least = min(map(least_weights, models.values()))
     return Search(
         seek,
         min([least, *(c.weights for c in files)]),
         max(m.max_position for m in models.values()),
         _LEAST_CAPABILITY,
         next(iter(models)),
+        cache,
     )
+
+
+def least_token(model: Model) -> int:
+    """Bytes of one cached token in 8 bits, or in 4 where the checkpoint brings a cache of its own."""
+    return token_bytes(model) // (4 if model.quantization is not None and model.quantization.kv_cache else 2)
 
 
 def headroom(plan: Plan) -> int:
@@ -269,6 +295,9 @@ def _card(
     limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
     spaces = Spaces(models, base.gpus, limited, base)
     spaces.arms = [arm for arm in spaces.arms if arm.layout.gpus == count and arm.layout.tp in (1, count)]
+    room, tokens = row.total_bytes * count, want.context * want.users
+    small = {name for name, model in models.items() if least_weights(model) + least_token(model) * tokens <= room}
+    spaces.arms = [arm for arm in spaces.arms if arm.model in small]
     solver = Solver(base, models, run, spaces.default)
     solver.empty_gpus = gpus
     best = BestFirst(solver, spaces, objective_of(spaces)).best(offload=False)

@@ -15,7 +15,6 @@ from oomph.search import score
 from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.longer import Longer, longer_context
 from oomph.search.neighbours import Neighbour, neighbours, why_not
-from oomph.search.outcome import judge
 from oomph.search.request import Arm, Refused, Space, Spaces, Want, base_of, context_grid, models_of
 from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
@@ -27,7 +26,7 @@ _NODE = 8
 _SMALL = 48  # arms of a space that is searched whole
 
 
-class Answer(Struct, frozen=True):
+class Configuration(Struct, frozen=True):
     """One configuration of the front, planned."""
 
     point: Point
@@ -48,14 +47,15 @@ class Fit(Printed, frozen=True):
     engine: str  # its title
     met: bool  # the context and users asked for are there
     close: bool  # what was asked for is too close to call
-    pick: Answer | None
-    front: tuple[Answer, ...]
-    nearest: tuple[Answer, ...] = ()  # where it is not met
+    pick: Configuration | None
+    front: tuple[Configuration, ...]
+    nearest: tuple[Configuration, ...] = ()  # where it is not met
     neighbours: tuple[Neighbour, ...] = ()
     refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
     plans: int = 0
     notes: tuple[str, ...] = ()
     objective: str = ""  # by which the pick is the best
+    measure: str = ""  # the same in one line of a screen
     longest: int = 0  # context that the model takes
     longer: Longer | None = None  # a context beyond that, where the engine has a way
 
@@ -153,6 +153,7 @@ def fit(
         plans=solver.plans,
         notes=notes,
         objective=objective.line,
+        measure=objective.short,
         longest=spaces.longest,
         longer=_longer(solver, spaces, pick),
     )
@@ -249,8 +250,8 @@ def _front(solver: Solver, space: Space, grid: Sequence[int], pick: Point) -> li
     if solver.stopped:
         return first
     most = max(first, key=lambda point: (point.users, point.context))
-    best = {(point.arm.model, point.arm.layout) for point in (pick, most)}
-    opened = tuple(arm for arm in space.arms if (arm.model, arm.layout) in best and _small_flags(arm) == 1)
+    best = {_place(point.arm) for point in (pick, most)}
+    opened = tuple(arm for arm in space.arms if _place(arm) in best and _small_flags(arm) == 1)
     return pareto([*first, *solver.front(replace(space, arms=opened, contexts=contexts), grid=grid)])
 
 
@@ -271,10 +272,15 @@ def _plain_arms(solver: Solver, space: Space) -> tuple[Arm, ...]:
     return tuple(out)
 
 
+def _place(arm: Arm) -> tuple[str, int, int]:
+    return arm.model, arm.layout.tp, arm.layout.pp
+
+
 def _small_flags(arm: Arm) -> int:
-    """Flags that change little where there is room: fewer or no graphs, drafts, no images, no prefix caching, fewer
-    tokens in a step."""
-    return sum((arm.eager, arm.few_graphs, arm.drafts > 0, arm.text_only, arm.prefix_off, arm.tokens > 0))
+    """Flags that change little where there is room: expert parallelism (the experts are divided either way), fewer or
+    no graphs, drafts, no images, no prefix caching, fewer tokens in a step."""
+    flags = (arm.layout.ep, arm.eager, arm.few_graphs, arm.drafts > 0, arm.text_only, arm.prefix_off, arm.tokens > 0)
+    return sum(flags)
 
 
 def _nearest(solver: Solver, spaces: Spaces) -> list[Best]:
@@ -314,20 +320,17 @@ def _nearer(nearest: Sequence[Best], want: Want) -> Best | None:
     return max(nearest, key=part, default=None)
 
 
-def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model], users: int) -> list[Answer]:
+def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model], users: int) -> list[Configuration]:
     """`users`: whose speed is told."""
     out = []
     for point in points:
-        limit = point.limit or point.users
-        plan = solver.planner(
-            solver.deployment(point.arm, point.context, limit, point.utilisation), models[point.arm.model]
-        )
-        if judge(plan, margin=solver.margin).kind != "ok":
+        outcome = solver.outcome(point.arm, point.context, point.limit or point.users, point.utilisation)
+        if outcome.kind != "ok" or outcome.plan is None:
             continue
         out.append(
-            Answer(
+            Configuration(
                 point,
-                plan,
+                outcome.plan,
                 0.0,
                 gives_up(point),
                 score.precision(models[point.arm.model]),
@@ -342,7 +345,7 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model], 
     return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(timed, seconds, strict=True)]
 
 
-def _request_seconds(answer: Answer, model: Model) -> float:
+def _request_seconds(answer: Configuration, model: Model) -> float:
     """Of the reference request, alone: by the time model of simulate, or the roofline where it has no answer."""
     if answer.speed is None:
         return score.request_seconds(model, answer.point.arm, answer.plan)

@@ -42,12 +42,14 @@ SEARCHED = ("vllm", "llamacpp", "ollama", "sglang")  # the engines that serve wh
 
 _SCREEN = f"{gib(SCREEN)} of the room on the first card are for a screen; --headless uses them"
 _GRADE, _PUBLISHED, _FIGURE, _SPEED, _CONTEXT, _USERS = (
-    Measure(name, words)
-    for name, words in (
-        ("grade", "the best grade (of an estimate by its low end)"),
-        ("published", "published figures before estimates"),
-        ("figure", "the higher figure, unless a model of the same table that is not told apart is twice as fast"),
-        ("speed", "the fastest"), ("context", "the longest context"), ("users", "the most users"),
+    Measure(name, words, short=short)
+    for name, words, short in (
+        ("grade", "the best grade (of an estimate by its low end)", "the best grade"),
+        ("published", "published figures before estimates", "published before estimated"),
+        ("figure", "the higher figure, unless a model of the same table that is not told apart is twice as fast",
+         "the higher figure"),
+        ("speed", "the fastest", "the fastest"), ("context", "the longest context", "the longest context"),
+        ("users", "the most users", "the most users"),
     )
 )  # fmt: skip
 _ORDER = {
@@ -75,6 +77,7 @@ class Models(Printed, frozen=True):
     more: bool  # further models fit
     interrupted: bool = False  # the search was stopped: the best so far
     objective: str = ""  # the order of the lines
+    measure: str = ""  # the same in one line of a screen
     notes: tuple[str, ...] = ()
 
     def in_short(self) -> str:
@@ -186,6 +189,7 @@ class Search:
             users=self.users, prefer=self.ask.prefer or "quality", picks=tuple(shown),
             why=self._why(shown), looked_at=len(looked), possible=len(groups), plans=self.trial.plans,
             more=more or len(picks) > limit, interrupted=interrupted, objective=self._objective.line,
+            measure=self._objective.short,
             notes=() if self.cards == self.gpus else (_SCREEN,),
         )  # fmt: skip
 

@@ -21,6 +21,8 @@ from oomph.ir.advice import Kind
 from oomph.search.best import slow
 from oomph.search.fit import gives_up, pick_for
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
+from oomph.sources.load import is_local, load_once
+from oomph.units import gib
 
 
 def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
@@ -113,7 +115,9 @@ def change_by_fit(plan: Plan) -> Change | None:
     moves = tuple(term for term in engine_terms if term != "context")
     kind: Kind = "checkpoint" if model else "flag"
     label = " ".join(filter(None, (model, _label(deployment, flags))))
-    cost = "; ".join(filter(None, (*gives_up(answer.point), slow(answer.speed)))) or "what fit picks on these GPUs"
+    download = f"a download of {gib(load_once(model).nbytes)}" if model and not is_local(model) else ""
+    losses = (download, *gives_up(answer.point), slow(answer.speed))
+    cost = "; ".join(filter(None, losses)) or "what fit picks on these GPUs"
     return Change("fit", label, kind, flags, model=model, cost=cost, rank=_RANK + len(flags), moves=moves)
 
 

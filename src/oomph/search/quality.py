@@ -9,7 +9,7 @@ from oomph.catalog.facts import ModelFacts, facts
 from oomph.facts.quality import RECOVERY, class_of
 
 
-class Quality(Struct, frozen=True):
+class Quality(Struct, frozen=True, rename={"recovery": "kept"}):
     """On the scale of the Artificial Analysis index of June 2026 (facts/quality.py). `low` to `high`: what the source
     and the quantisation leave open."""
 

@@ -201,8 +201,7 @@ class Spaces:
         self.too_large: dict[str, int] = {}
         self.arms = self._arms(0, want.options)
         room = _room(gpus, len(gpus))
-        # what the ranks keep together is at least the checkpoint without its towers
-        self.too_large = {n: _least(m) - room for n, m in models.items() if _least(m) > room}
+        self.too_large = {n: least_weights(m) - room for n, m in models.items() if least_weights(m) > room}
 
     def _arms(self, offload: int, options: Options) -> list[Arm]:
         out: list[Arm] = []
@@ -210,7 +209,7 @@ class Spaces:
             fitting = [
                 shape
                 for shape in self.shapes
-                if _least(model) <= _room(self.gpus, shape.gpus) + offload * shape.gpus * GIB
+                if least_weights(model) <= _room(self.gpus, shape.gpus) + offload * shape.gpus * GIB
                 and (not shape.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
@@ -246,8 +245,12 @@ def _room(gpus: tuple[Device, ...], count: int) -> int:
     return sum(g.total_bytes - g.used_bytes for g in gpus[:count])
 
 
-def _least(model: Model) -> int:
-    return sum(s.nbytes for s in model.stored if s.role not in ("multimodal", "other"))
+def least_weights(model: Model) -> int:
+    """What the ranks keep together at the least: the checkpoint without its towers. 32 bits become 16; scales keep
+    theirs."""
+    halves = ("F32",) if model.quantization is None else ()
+    sizes = ((s.nbytes, s.dtype) for s in model.stored if s.role not in ("multimodal", "other"))
+    return sum(size // 2 if dtype in halves else size for size, dtype in sizes)
 
 
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 
 from oomph.facts import gpus
-from oomph.ir import Block, Device, Experts, Linear, Model, Plan, Scheme
+from oomph.ir import Attention, Block, Device, Experts, Linear, Model, Plan, Scheme
 from oomph.search.request import Arm
 from oomph.units import GIB, cdiv
 
@@ -47,7 +47,12 @@ def scheme_loss(scheme: Scheme | None) -> float:
 
 
 def quality_loss(model: Model, arm: Arm) -> float:
-    """The mean over the weights of the layers, as the checkpoint has them, and a little for an 8-bit KV cache."""
+    """Of the weights, and a little for an 8-bit KV cache."""
+    return weights_loss(model, arm.online) + (KV_FP8_LOSS if small_cache(model, arm) else 0.0)
+
+
+def weights_loss(model: Model, online: str = "") -> float:
+    """The mean over the weights of the layers, as the checkpoint has them or as they are quantised on the way."""
     total = lost = 0.0
     for block, times in _blocks(model).items():
         for module in block.modules:
@@ -58,13 +63,26 @@ def quality_loss(model: Model, arm: Arm) -> float:
             else:
                 continue
             total += n * times
-            lost += n * times * (ONLINE_LOSS if arm.online else scheme_loss(module.scheme))
-    return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if small_cache(model, arm) else 0.0)
+            lost += n * times * (ONLINE_LOSS if online else scheme_loss(module.scheme))
+    return round(lost / total if total else 0.0, 1)
 
 
 def small_cache(model: Model, arm: Arm) -> bool:
     """Whether the KV cache has 8 bits, by the arm or because the checkpoint says so."""
     return arm.kv_dtype != "auto" or bool(model.quantization and model.quantization.kv_cache)
+
+
+def token_bytes(model: Model) -> int:
+    """Of one cached token in 16 bits, in the layers that keep every token: no engine takes less."""
+    total = 0
+    for layer in model.layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention) and mixer.shares_cache_of is None:
+                if mixer.kind == "full":
+                    total += 2 * mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
+                elif mixer.kind == "mla" and not mixer.compress_ratio:
+                    total += 2 * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+    return total
 
 
 def _blocks(model: Model) -> Counter[Block]:

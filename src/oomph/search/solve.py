@@ -77,10 +77,8 @@ class Solver:
         self.stopped = False
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
         self.least_loss = min(score.quality_loss(model, Arm("")) for model in models.values())
-        self.least_weights_loss = min(
-            score.quality_loss(model, Arm("")) - (score.KV_FP8_LOSS if score.small_cache(model, Arm("")) else 0.0)
-            for model in models.values()
-        )
+        self.weights_loss = cache(lambda name, online: score.weights_loss(models[name], online))
+        self.least_weights_loss: float = min(self.weights_loss(name, "") for name in models)
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int, int], float] = {}
         self._last: dict[Arm, float] = {}  # what another context or other users ended with is the best first guess
@@ -139,7 +137,7 @@ class Solver:
         first = self.outcome(arm, context, users, grid[guess])
         if first.kind == "never":
             return 0.0
-        if near == self.default and first.plan is not None:
+        if first.plan is not None:
             start = max(guess, bisect_right(grid, share_of(first.plan)) - 1)
             guess = guess_share(first.plan, grid, start, margin=self.margin)
         low, high = -1, len(grid)  # not over at low, over at high

@@ -1,6 +1,7 @@
 """One candidate tried on some GPUs: the commands that could serve it, planned; the first that fits for certain."""
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from oomph.sources.load import load_once
 # Utilisations that are tried after the engine's own: what is safe on most cards (safe_utilization.py, UNPLANNED).
 HIGHER_SHARE = 0.95
 _STEPS = 4  # plans that the longest context may take
+_SHORT_OF = 0.9  # of what a first guess adds: what else grows with the context it does not know
 
 
 class Served(Struct, frozen=True):
@@ -25,7 +27,11 @@ class Served(Struct, frozen=True):
     plan: Plan
     context: int
     users: int  # requests of that context at once
-    capacity: int  # how many of them the cache holds at the least
+    concurrency: float  # how many of them the cache holds at the least
+
+    @property
+    def capacity(self) -> int:
+        return int(self.concurrency)
 
 
 class Trial:
@@ -85,7 +91,7 @@ class Trial:
         if outcome.kind != "ok" or outcome.concurrency < self.users:
             self._note(candidate, plan)
             return None
-        return Served(plan, context, self.users, int(outcome.concurrency))
+        return Served(plan, context, self.users, outcome.concurrency)
 
     def _layouts(self) -> tuple[int, ...]:
         """All GPUs together, or the next power of two of them."""
@@ -138,34 +144,53 @@ class Trial:
             self.short.setdefault((candidate.checkpoint, candidate.tag), lacking)
 
     def _stretch(self, served: Served, plan_at: Callable[[int], Served | None], limit: int) -> Served:
-        """The longest context that the users can have, by the cache that one plan leaves and a few more plans."""
+        """The longest context that the users can have. A token more takes as much of the memory as the one before it:
+        two plans tell where it is full."""
         grid = [c for c in context_grid(limit) if c > served.context]
         low, high = -1, len(grid)  # it fits at low, not at high
-        guess = self._guess(served, plan_at, grid)
-        for _ in range(_STEPS):
-            if high - low <= 1:
+        tokens = served.context + _SHORT_OF * (_guess(served) - served.context)
+        for step in range(_STEPS):
+            guess = min(max(bisect_right(grid, tokens) - 1, -step), high - 1)  # one step further is always tried
+            if guess <= low:
                 break
-            at = min(max(guess, low + 1), high - 1)
-            longer = plan_at(grid[at])
-            if longer is not None:
-                served, low = longer, at
-                guess = at + max(1, (high - at) // 8)
-            else:
-                high = at
-                guess = at - max(1, (at - low) // 8)
+            longer = plan_at(grid[guess])
+            if longer is None:
+                high = guess
+                tokens = served.context + (grid[guess] - served.context) * 7 // 8
+                continue
+            slope = (_load(longer) - _load(served)) / (longer.context - served.context)
+            tokens = longer.context + (1 - _load(longer)) / slope if slope > 0 else limit
+            served, low = longer, guess
         return served
 
-    def _guess(self, served: Served, plan_at: Callable[[int], Served | None], grid: Sequence[int]) -> int:
-        """Where a cache that grows with every token would be full."""
-        plan = served.plan
-        if plan.kv is None or not grid:
-            return len(grid) - 1
-        tokens = served.context * max(served.capacity, 1) // served.users
-        if engine_of(plan.deployment).layout == "placed":
-            spare = min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
-            per_token = max(1, plan.kv.need_bytes * served.users // max(served.context, 1) // max(len(plan.ranks), 1))
-            tokens = served.context + spare // per_token
-        return max(0, sum(c <= tokens for c in grid) - 1)
+
+def _load(served: Served) -> float:
+    """How full the memory is that a longer context takes: 1.0 = nothing is left."""
+    plan = served.plan
+    if engine_of(plan.deployment).layout == "placed":
+        return max(1 - spare / total for spare, total in _spare(plan))
+    return served.users / served.concurrency
+
+
+def _guess(served: Served) -> float:
+    """Tokens with which a cache would be full that grows with every token."""
+    plan = served.plan
+    if plan.kv is None:
+        return float("inf")
+    if engine_of(plan.deployment).layout == "placed":
+        spare = min(spare for spare, _ in _spare(plan))
+        per_token = max(1, plan.kv.need_bytes * served.users // max(served.context, 1) // max(len(plan.ranks), 1))
+        return served.context + spare / per_token
+    return served.context * served.concurrency / served.users
+
+
+def _spare(plan: Plan) -> Iterator[tuple[int, int]]:
+    """(bytes that a longer context may take, bytes of the GPU) of each stage: at the worst all but nothing, and as
+    expected what the engine's own placement leaves free."""
+    reserve = engine_of(plan.deployment).spare_bytes
+    for rank in plan.ranks:
+        for stage in rank.stages:
+            yield rank.total_bytes - max(stage.peak_high, stage.peak_bytes + reserve), rank.total_bytes
 
 
 def gguf_name(candidate: Candidate) -> str:

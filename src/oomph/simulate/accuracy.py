@@ -52,6 +52,11 @@ ERRORS: dict[tuple[bool, Layout], SpeedError] = {
 LLAMACPP_DENSE = SpeedError("dense models with llama.cpp", 4, 4, 4, 1.26, 0, first_near=0)
 LLAMACPP_EXPERTS = SpeedError("models with experts with llama.cpp", 1, 1, 1, 1.6, 0, first_near=0)
 
+# SGLang (tools/accuracy_speed.py --sglang), 18 Nov 2026: 38 rows written down first, predicted once with the shares of
+# the peak that were set on vLLM's speeds. Rows on several GPUs are not held.
+SGLANG_DENSE = SpeedError("dense models on one GPU with SGLang", 30, 28, 29, 1.23, 28, first_near=27)
+SGLANG_EXPERTS = SpeedError("models with experts on one GPU with SGLang", 8, 6, 8, 1.41, 8, first_near=8)
+
 
 def speed_error(has_experts: bool, layout: Layout) -> SpeedError:
     return ERRORS[has_experts, layout]

@@ -71,7 +71,7 @@ def prepare(
 ) -> Setup:
     """`factors`: how much of a card's peak a step reaches; `accepted`: the share of drafted tokens that the model
     keeps; `timed`: False counts steps instead of time."""
-    from oomph.answers.plan import load, parse, plan
+    from oomph.answers.plan import parse, plan
 
     factors = factors or Factors()
     _check(factors, accepted)
@@ -79,8 +79,9 @@ def prepare(
     _refuse_other_schedulers(deployment)
     foreseen = plan(deployment, gpu=gpu, given=given)
     deployment = foreseen.deployment
-    model = load(deployment.model)
-    built = engine_of(deployment).simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
+    own = engine_of(deployment)
+    model = own.simulated_model(deployment)
+    built = own.simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
     return Setup(deployment, foreseen, built, factors, timed, accepted=accepted)
 
 
@@ -97,11 +98,10 @@ def _refuse_other_schedulers(deployment: Deployment) -> None:
 
 def rebuilt(setup: Setup, factors: Factors) -> Setup:
     """The same deployment with other factors of time."""
-    from oomph.answers.plan import load
-
     deployment = setup.deployment
-    built = engine_of(deployment).simulation(
-        deployment, load(deployment.model), setup.plan, factors, accepted=setup.accepted, timed=setup.timed
+    own = engine_of(deployment)
+    built = own.simulation(
+        deployment, own.simulated_model(deployment), setup.plan, factors, accepted=setup.accepted, timed=setup.timed
     )
     return replace(setup, built=built, factors=factors)
 

@@ -1,5 +1,7 @@
 """One load played on one deployment."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
 # Decodes and chunks that are played one by one before a run is cut off and its first requests stand for all: 10 to 15 s
 # of one core (3 us each with drafts, 4 us where every block is followed). Decodes that are summed do not count.
 MOST_WORK = 3_000_000
-_CHECK_EVERY = 500  # steps between two looks at the limits
+_CHECK_EVERY = 200  # steps between two looks at the limits
 
 
 class Load(Struct, frozen=True):
@@ -25,13 +27,27 @@ class Load(Struct, frozen=True):
     trace: str = ""
 
 
-def simulate(setup: Setup, load: Load, *, most_preemptions: int = -1, most_work: int = MOST_WORK) -> Result:
-    """After more than `most_preemptions` (-1: any number), or more than `most_work`, it is not played to its end."""
+# (what was seen so far, requests of the load) -> whether the rest can no longer change the judgement
+IsDecided = Callable[[Collector, int], bool]
+
+
+class Ends(Struct, frozen=True):
+    """When a run is not played to its end."""
+
+    preemptions: int = -1  # after more than these; -1: any number
+    work: int = MOST_WORK  # after more than this
+    is_decided: IsDecided | None = None
+
+
+TO_THE_END = Ends()
+
+
+def simulate(setup: Setup, load: Load, ends: Ends = TO_THE_END) -> Result:
     replicas = setup.replicas
     if replicas == 1:
-        return _simulate_replica(setup, load, most_preemptions, most_work)
+        return _simulate_replica(setup, load, ends)
     share, times = _of_one_replica(load, replicas)
-    return _simulate_replica(setup, share, most_preemptions, most_work).times(times)
+    return _simulate_replica(setup, share, ends).times(times)
 
 
 def _of_one_replica(load: Load, replicas: int) -> tuple[Load, float]:
@@ -47,31 +63,29 @@ def _of_one_replica(load: Load, replicas: int) -> tuple[Load, float]:
     return replace(load, arrivals=replace(arrivals, rate=arrivals.rate / replicas), requests=requests), replicas
 
 
-def _simulate_replica(setup: Setup, load: Load, most_preemptions: int, most_work: int) -> Result:
+def _simulate_replica(setup: Setup, load: Load, ends: Ends) -> Result:
     """Counting blocks is exact as long as nobody shares a prefix and nobody is preempted. Who was preempted finds its
     own blocks again, so that from then on every block has to be followed."""
     workload = _workload(load)
     if workload.shared:
-        return _play(setup, workload, True, most_preemptions, most_work)
-    follows = setup.built.config.prefix_caching and most_preemptions < 0
-    result = _play(setup, workload, False, 0 if follows else most_preemptions, most_work)
+        return _play(setup, workload, True, ends)
+    follows = setup.built.config.prefix_caching and ends.preemptions < 0
+    result = _play(setup, workload, False, replace(ends, preemptions=0) if follows else ends)
     if follows and result.preemptions:
-        return _play(setup, _workload(load), True, -1, most_work)
+        return _play(setup, _workload(load), True, ends)
     return result
 
 
-def _play(
-    setup: Setup, workload: Drawn | Traced, follows_blocks: bool, most_preemptions: int, most_work: int
-) -> Result:
+def _play(setup: Setup, workload: Drawn | Traced, follows_blocks: bool, ends: Ends) -> Result:
     config = setup.built.config
     collector = Collector(config)
     loop = setup.built.loop(config, setup.built.time, workload, collector, follows_blocks)
     is_cut = False
     while loop.run(loop.steps + _CHECK_EVERY):
-        if 0 <= most_preemptions < loop.preemptions:
+        if 0 <= ends.preemptions < loop.preemptions:
             collector.preemptions = max(collector.preemptions, loop.preemptions)
             break
-        if loop.work > most_work:
+        if loop.work > ends.work or (ends.is_decided is not None and ends.is_decided(collector, workload.requests)):
             is_cut = True
             break
     first = collector.first_rejected

@@ -36,6 +36,10 @@ class Sketch:
                 return value if value > 1e-8 else 0.0
         return 0.0
 
+    def count_above(self, limit: float) -> int:
+        """Values whose step of the histogram is above a limit."""
+        return sum(count for key, count in self.counts.items() if exp(key * _STEP) > limit)
+
     @property
     def mean(self) -> float:
         return self.total / self.n if self.n else 0.0

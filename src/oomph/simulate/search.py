@@ -1,7 +1,7 @@
 """The largest load that keeps a promise, and several loads side by side."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from oomph.errors import CommandError
 from oomph.ir.printed import Printed
 from oomph.simulate.build import Setup, rebuilt, scaled
-from oomph.simulate.play import Load, simulate, spread_over, times_alone
-from oomph.simulate.result import Result
+from oomph.simulate.largest import Trial, largest
+from oomph.simulate.play import Ends, Load, simulate, spread_over, times_alone
+from oomph.simulate.result import Collector, Result
 
 MOST_USERS = 4096
 # Of one of the dozen runs of a search, and for each user at least; play.MOST_WORK says what is counted.
@@ -23,6 +24,17 @@ class Target(Struct, frozen=True):
     ttft: float = 2.0  # seconds, 95th percentile
     tpot: float = 0.05  # seconds, 95th percentile: 20 tokens/s, chosen, four times as fast as people read; 0 = anything
     preemptions: int = 0
+
+    def is_broken(self, seen: Collector, requests: int) -> bool:
+        """Whether so many of all requests were too slow that the rest cannot bring the 95th percentile back
+        (Sketch.quantile: it is above a limit as soon as 5 % and one of the values are)."""
+        most = 0.05 * requests + 0.95
+        slow = seen.ttft.count_above(self.ttft) >= most
+        return slow or (self.tpot > 0 and seen.tpot.count_above(self.tpot) >= most)
+
+    def use(self, result: Result) -> float:
+        """How much of the allowed times the slowest requests take: 1.0 = all of it."""
+        return max(result.ttft.p95 / self.ttft, result.tpot.p95 / self.tpot if self.tpot else 0.0)
 
 
 class Simulation(Printed, frozen=True):
@@ -100,6 +112,7 @@ def breach(result: Result, target: Target) -> str:
         behind = {
             "blocks": "waiting for KV blocks",
             "max_num_seqs": "waiting for one of max_num_seqs places",
+            "slots": "waiting for a free slot",
             "max_num_batched_tokens": "waiting for room in the batch",
         }.get(waits, "the prompts alone take that long")
         return f"P95 time to first token {result.ttft.p95:.2f} s, {behind}"
@@ -118,32 +131,42 @@ def judge(setup: Setup, load: Load, target: Target) -> Simulation:
     return replace(sim, held_rate=_held_rate(setup, load, target))
 
 
+def most_users(setup: Setup, load: Load, target: Target) -> Held:
+    """The most users that keep the target, by the step times as they are."""
+    return _search(setup, load, target, MOST_USERS, within=0.02, shows=True)
+
+
 def search(setup: Setup, load: Load, target: Target) -> Held:
     """The most users that keep the target; and how many if steps take as much longer or shorter as was measured."""
-    most = _search(setup, load, target, MOST_USERS, within=0.02)
+    most = most_users(setup, load, target)
     if not setup.timed or setup.calibrated or not most.users:
         return most
     unsure = setup.built.error.nine_of_ten
-    low = _search(scaled(setup, unsure), load, target, most.users, most.users, 0.05).users
+    low = _search(scaled(setup, unsure), load, target, most.users, max(1, round(most.users / unsure)), 0.05).users
     high = most.users
     if most.beyond is not None and most.beyond.preemptions <= target.preemptions:  # else memory is what ends it
-        high = _search(scaled(setup, 1 / unsure), load, target, MOST_USERS, most.users, 0.05).users
+        high = _search(scaled(setup, 1 / unsure), load, target, MOST_USERS, round(most.users * unsure), 0.05).users
     return replace(most, low=min(low, most.users), high=max(high, most.users))
 
 
-def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0) -> Held:
+def _search(
+    setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0, *, shows: bool = False
+) -> Held:
+    """What breaks the target is played only until that is certain; with `shows` to its end where it is the answer's."""
     alone = times_alone(setup, load)
     results: dict[int, Result] = {}
 
-    def breaks_at(users: int) -> str:
+    def trial(users: int, *, to_its_end: bool = False) -> Trial:
         at = spread_over(replace(load, arrivals=replace(load.arrivals, users=users, rate=0.0)), *alone)
         if load.requests:
             at = replace(at, requests=max(load.requests, users))
         work = max(MOST_WORK, LEAST_WORK * users)
-        results[users] = simulate(setup, at, most_preemptions=target.preemptions, most_work=work)
-        return breach(results[users], target)
+        results[users] = simulate(setup, at, Ends(target.preemptions, work, None if to_its_end else target.is_broken))
+        return Trial(breach(results[users], target), target.use(results[users]))
 
-    good, bad, why = bisect(breaks_at, most, first, within)
+    good, bad, why = largest(trial, most, first, within)
+    if shows and bad and results[bad].is_sample:
+        why = trial(bad, to_its_end=True).breach
     return Held(
         setup,
         load=load,
@@ -156,31 +179,16 @@ def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1,
     )
 
 
-def bisect(breaks_at: Callable[[int], str], most: int, first: int = 1, within: float = 0.0) -> tuple[int, int, str]:
-    """(the largest number that keeps the promise, the smallest that breaks it, how). Doubling or halving from `first`,
-    then bisection to `within` a share: more users make no answer quicker. 0 stands for none."""
-    good = bad = 0
-    why = ""
-    number = first
-    while 1 <= number <= most and not (bad and bad - good <= max(1, int(within * bad))):
-        breach_here = breaks_at(number)
-        if breach_here:
-            bad, why = number, breach_here
-        else:
-            good = number
-        number = (good + bad) // 2 if bad else 2 * number
-    return good, bad, why
-
-
 def _held_rate(setup: Setup, load: Load, target: Target) -> float:
     """Requests per second, in hundredths of the rate that was too much."""
 
-    def breaks_at(percent: int) -> str:
+    def trial(percent: int) -> Trial:
         rate = load.arrivals.rate * percent / 100
         at = replace(load, arrivals=replace(load.arrivals, rate=rate))
-        return breach(simulate(setup, at, most_preemptions=target.preemptions, most_work=MOST_WORK), target)
+        result = simulate(setup, at, Ends(target.preemptions, MOST_WORK, target.is_broken))
+        return Trial(breach(result, target), target.use(result))
 
-    return load.arrivals.rate * bisect(breaks_at, 100, 50)[0] / 100
+    return load.arrivals.rate * largest(trial, 100, 50)[0] / 100
 
 
 def calibrated(setup: Setup, load: Load, tokens_per_second: float) -> Setup:

@@ -101,3 +101,15 @@ def query_pairs(group: Group, computed: int, new: int) -> int:
         return new
     middle = computed + (new + 1) // 2
     return new * (middle if group.kind == "full" else min(middle, group.span))
+
+
+def decode_series(time: StepTime, groups: tuple[Group, ...], tokens: int, count: int) -> int:
+    """Attention of one request's next `count` decodes, the first of which has tokens + 1 in its cache."""
+    ticks = 0
+    for group, rate in zip(groups, time.decoding()):
+        if group.kind in RECURRENT:
+            ticks += rate * count
+            continue
+        growing = count if group.kind == "full" else max(0, min(count, group.span - tokens))
+        ticks += rate * (growing * tokens + growing * (growing + 1) // 2 + (count - growing) * group.span)
+    return ticks

@@ -9,12 +9,16 @@ What people write, and how it is read:
     RTX 3090 used 1.2GiB                                other processes hold 1.2 GiB (on each, with a count)
     g5.12xlarge · Standard_NC24ads_A100_v4              a cloud instance: all of its GPUs, prefixes such as ml. included
     H100:8 · NVIDIA-A100-SXM4-80GB                      as SkyPilot and Kubernetes label them
-    dual 3090 · two H100s                               a number in words
-    2x(8x H200) · 2 nodes of 8x H200                    so many machines with so many cards each
+    dual 3090 · zwei 4090 · 两张4090 · 4090双卡          a number in words, in the languages of card_words.py
+    2x(8x H200) · 2 nodes of 8x H200 · 两台8卡H100       so many machines with so many cards each
+    3090 and 3060 · RTX 3090 20GB free                  lists and amounts in words
     H100 MIG 3g.40gb · 1g.10gb                          a slice of a card (facts/slices.py)
     L40S limit 12GiB · A100 80GB hami 20GB              what HAMi or a vGPU lets a process have
     Strix Halo 128GB gtt 96GB · M4 Pro 64GB             memory shared with the CPU (shared_gpu.py)
     auto                                                the GPUs of this machine, as CUDA_VISIBLE_DEVICES shows them
+
+`parse_gpus(text)` is the one entry; a CommandError says which words were not understood. A count is never read out of a
+card's number ("7900xtx"), and no word is dropped.
 """
 
 import re
@@ -63,8 +67,14 @@ def _plainly_named(text: str) -> tuple[Device, ...]:
 
 
 def _read_gpus(text: str) -> tuple[Device, ...]:
+    from oomph.sources.card_words import plain_words
+
+    return _listed(plain_words(text))
+
+
+def _listed(text: str) -> tuple[Device, ...]:
     if match := _NODES.fullmatch(text.strip()):
-        return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3] or match[4]), text)
+        return _on_nodes(_count(match[1], text), _listed(match[2] or match[3]), text)
     devices: list[Device] = []
     # "Max+" is a name (Ryzen AI Max+ 395), every other "+" a list
     for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text):
@@ -78,10 +88,7 @@ def _read_gpus(text: str) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-_NODES = late_pattern(
-    r"([0-9]+)\s*(?:[x×*]\s*\(([^()]{1,400})\)|[x×*]\s*([0-9]+\s*[x×*]\s*[^()]{1,400})|(?:nodes?|machines?|hosts?)\s+(?:of|with)\s+([^()]{1,400}))",
-    re.IGNORECASE,
-)
+_NODES = late_pattern(r"([0-9]+)\s*[x×*]\s*(?:\(([^()]{1,400})\)|([0-9]{1,3}\s*[x×*]\s*[^()]{1,400}))", re.IGNORECASE)
 
 
 def _on_nodes(nodes: int, devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
@@ -101,37 +108,54 @@ def live_gpu_here() -> bool:
 _COUNTED = late_pattern(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 _COUNT_AFTER = late_pattern(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_STUCK = late_pattern(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
-_COUNT_BARE = late_pattern(r"([0-9]{1,4})\s+(.+)")
+_COUNT_BARE = late_pattern(r"([0-9]{1,3})\s+(.+)")
 _SWAPPED = late_pattern(r"([0-9]{4})\s{0,8}[x×*]\s{0,8}([0-9]{1,3})", re.IGNORECASE)
 _COLON = late_pattern(r"(?:gpu:)?([^:]+):([0-9]{1,4})", re.IGNORECASE)  # SkyPilot's H100:8, Slurm's gpu:a100:2
 _SHARED = late_pattern(r"-SHARED$")  # the device plugin's label of a card that is shared by time
-_NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
-_IN_WORDS = late_pattern(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
 _USED = late_pattern(rf"\(?\bused[\s:=]{{0,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT}?)\b\)?", re.IGNORECASE)
+_FREE = late_pattern(rf"\bfree[\s:=]{{1,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\b", re.IGNORECASE)
 _USED_AFTER = late_pattern(rf"\(?\b([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\s{{1,8}}used\b\)?", re.IGNORECASE)
 
 
 def _entry(part: str) -> tuple[int, Device]:
-    used: int | None = None
-    if match := _USED.search(part) or _USED_AFTER.search(part):
-        used = _size(match[1], what="GPU memory in use")
-        part = (part[: match.start()] + " " + part[match.end() :]).strip()
-    part = _SHARED.sub("", part)
-    if match := _SWAPPED.fullmatch(part):  # "3090 x2": a card, not 3090 of something
+    part, used, free = _take_amounts(part)
+    count, device = _counted(_SHARED.sub("", part), used)
+    if free is None:
+        return count, device
+    if not 0 < free <= device.total_bytes:
+        raise CommandError(f"GPU {quoted(part, 60)} has {device.total_bytes / GIB:.1f} GiB: more cannot be free")
+    return count, structs.replace(device, used_bytes=device.total_bytes - free)
+
+
+def _take_amounts(part: str) -> tuple[str, int | None, int | None]:
+    """(what is left, bytes in use, bytes that are free)."""
+    amounts: list[int | None] = []
+    for patterns, what in (((_USED, _USED_AFTER), "in use"), ((_FREE,), "that is free")):
+        match = next((one for pattern in patterns if (one := pattern.search(part))), None)
+        amounts.append(_size(match[1], what=f"GPU memory {what}") if match else None)
+        part = (part[: match.start()] + " " + part[match.end() :]).strip() if match else part
+    return part, amounts[0], amounts[1]
+
+
+def _counted(part: str, used: int | None) -> tuple[int, Device]:
+    if row := gpus.called(part):  # "7900xtx": a card, not 7900 of something
+        return 1, row.device(used_bytes=used) if not row.unified else _times(1, part, used)[1]
+    if match := _SWAPPED.fullmatch(part):  # "3090 x2"
         return _times(_count(match[2], part), match[1], used)
-    if match := _COUNTED.fullmatch(part):
-        return _times(_count(match[1], part), match[2], used)
+    counted = _COUNTED.fullmatch(part)
+    if counted and int(counted[1][:6]) <= MAX_GPUS:
+        return _times(_count(counted[1], part), counted[2], used)
     if match := _COUNT_AFTER.fullmatch(part):
         return _times(_count(match[2], part), match[1], used)
-    if match := _IN_WORDS.fullmatch(part):
-        return _times(_NUMBERS[match[1].lower()], match[2], used)
+    if counted:
+        return _times(_count(counted[1], part), counted[2], used)
     if match := _COLON.fullmatch(part):
         return _times(_count(match[2], part), match[1], used)
     try:
         return _times(1, part, used)
     except CommandError as error:
-        # Only now: "RTX 3090" also reads as an "RT" 3090 times, "3090 Ti" as 3090 of a card called "Ti".
+        # Only now: "RTX 3090" also reads as an "RT" 3090 times.
         for pattern, count, name in ((_COUNT_STUCK, 2, 1), (_COUNT_BARE, 1, 2)):
             if (match := pattern.fullmatch(part)) and (row := _row_or_none(match[name]) or _plural(match[name])):
                 return _count(match[count], part), row.device(used_bytes=used)
@@ -215,6 +239,9 @@ def _one(name: str, used: int | None) -> Device:
     match = _PLAIN_SIZE.fullmatch(name)
     if match is None or not (match[2] or len(match[1]) > 9):  # "3090" is a card, "25250627584" is bytes
         return gpus.find(name).device(used_bytes=used)
+    if (match[2] or "").lower() == "m" and float(match[1]) < 1024:
+        hint = "give what it may use of the memory, such as 16GiB"
+        raise CommandError(f"GPU {quoted(name, 60)}: an integrated GPU shares the machine's memory", hint=hint)
     total = _size(name, what="GPU memory")
     nominal = (match[2] or "").lower() == "gb" and "." not in match[1]
     if nominal:

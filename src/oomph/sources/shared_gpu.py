@@ -31,14 +31,39 @@ _CHIP = late_pattern(r"\bm([1-9])\s{0,3}(pro|max|ultra)?(?![a-z])", re.IGNORECAS
 _APPLE = late_pattern(
     r"(?:apple\s*)?m[1-9](?:(?![0-9a-z])|\s*(?:pro|max|ultra)).*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE
 )
+_BARE = late_pattern(r"\s([0-9]{1,3})$")
 _SOLD = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # GB of memory that such machines come with
+
+
+# What such machines are called by, beside their sizes.
+_STRIX_WORD = late_pattern(
+    r"amd|ryzen|ai|max|pro|38[05]|39[05]|strix|halo|radeon|80[56]0s|gfx1151|framework|desktop|gmktec|evo|x2|beelink|gtr9|hp|"
+    r"z2|mini|g1a|rog|flow|z13|pc|apu|igpu|graphics|with|of|memory|unified|ram|gtt|ttm|bios|vram|uma"
+)
+_APPLE_WORD = late_pattern(
+    r"apple|silicon|macs?|mini|studio|pro|air|macbook|imac|max|ultra|chip|gpu|laptop|with|of|memory|unified|ram|inch|"
+    r"1[3-6]|24|27|cores?|wired|limit|m[1-9](?:pro|max|ultra)?|[0-9]{1,2}c"
+)
+_WORD = late_pattern(r"[^\W_]+")
+
+
+def _refuse_unknown(text: str, known: re.Pattern[str]) -> None:
+    """A word that says neither the machine nor its memory is not dropped: it may be the one that matters."""
+    rest = _PLAIN.sub(" ", _BARE.sub(" ", _TAKEN.sub(" ", text)))
+    for word in _WORD.findall(rest.lower()):
+        if not known.fullmatch(word):
+            raise CommandError(f"GPU {text[:60]!r}: {word[:40]!r} is not understood", hint='as in --gpu "M4 Pro 64GB"')
 
 
 def shared_gpu(text: str, used_bytes: int | None) -> Device | None:
     """None where the text names neither."""
     if _STRIX.search(text):
+        _refuse_unknown(text, _STRIX_WORD)
         return _strix_halo(text, used_bytes)
-    return _apple(text, used_bytes) if _APPLE.fullmatch(text.strip()) else None
+    if not _APPLE.fullmatch(text.strip()):
+        return None
+    _refuse_unknown(text, _APPLE_WORD)
+    return _apple(text, used_bytes)
 
 
 def _strix_halo(text: str, used_bytes: int | None) -> Device:
@@ -61,6 +86,8 @@ def _strix_halo(text: str, used_bytes: int | None) -> Device:
 
 def _apple(text: str, used_bytes: int | None) -> Device:
     nominal, _ = _memory(text)
+    if not nominal and (bare := _BARE.search(text)) and int(bare[1]) in _SOLD:
+        nominal = int(bare[1])  # "m3 ultra 512"
     if not nominal:
         hint = 'as in --gpu "M4 Pro 64GB"; a size alone will do too: --gpu 48GiB'
         raise CommandError(f"{text[:60]!r} is an Apple GPU: how much memory has the Mac?", hint=hint)

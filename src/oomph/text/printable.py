@@ -11,7 +11,7 @@ from oomph.text.late import late_pattern
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNUSUAL = late_pattern(r"[^\x20-\x7e\n]")
-_COMMAND = late_pattern(r"^(\s*)::", re.MULTILINE)
+_COMMAND = late_pattern(r"^([^\S\n]*)::", re.MULTILINE)
 _SEQUENCE = late_pattern(  # what a terminal would act on as a whole: CSI, OSC and their like, in 7 and 8 bits
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|(?:\x1b[\]P_^X]|[\x9d\x90\x9f\x9e\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"

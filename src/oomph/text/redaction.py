@@ -1,9 +1,10 @@
 """What must never leave the program: API keys, tokens, passwords, credentials in addresses.
 
 Every output passes `Secrets.hide` (the command line's streams, files, the page, agents, the learnt starts): what people
-see of oomph is what they paste into issues. A secret is known by what stands before it (`--api-key`, `'hf_token': `,
-`HF_TOKEN=`), by its own shape (`hf_...`, `sk-...`, `user:password@host`), or because it was seen as one before: what is
-found once is hidden wherever it is printed again, also where nothing stands before it.
+see of oomph is what they paste into issues. A secret is known by the name before it (`--api-key`, `'hf_token': `,
+`secret_words.py`), by where it stands (`user:password@host`, `docker login -p`, `secret_places.py`), by its looks
+(`hf_...`, capitals and figures in no order), or because it was seen as one before: what is found
+once is hidden wherever it is printed again, also where nothing stands before it.
 """
 
 import os
@@ -11,30 +12,48 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from oomph.text.secret_patterns import (
+from oomph.text.secret_places import (
+    CALL,
+    CELL,
     CONTEXT,
-    FLAG_NAME,
-    NAME,
+    CONTEXT_NEEDLES,
+    NAMED,
     NEEDLES,
+    NOT_ASCII_NEEDLES,
+    ONLY_WITH,
+    OPEN,
+    PAIRED,
+    SPACED,
+    TAG,
+    TOLD,
+    VALUE,
+    Place,
     blocks,
-    is_base64,
+    certainty_of,
+    is_argument,
+    is_no_secret,
+    is_path,
+    pattern,
+    patterns,
+)
+from oomph.text.secret_words import (
+    SHAPE,
+    Says,
+    is_certain_key,
     is_harmless,
     is_key,
     is_name,
     is_plain_word,
     is_random,
-    is_template,
-    pattern,
-    patterns,
+    says,
 )
 
 HIDDEN = "***"
 _SHORTEST = 6  # a shorter value is hidden in its place only: elsewhere it could be any word
 _MOST_KNOWN = 1000
-_LONG = 38  # characters of a word that could be base64
+_MOST_IN_ONE_VALUE = 8  # names that a value may hold, each with the rest as its value
+_LONG = 20  # characters of a word that could be a key by its looks alone
 _NEEDLES_OF_NAMES = ("TOKEN", "KEY", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH", "WEBHOOK")
-# What could as well be a sentence or code: only a value that is no word is hidden.
-_ONLY_RANDOM = ("told", "bearer", "spaced")
 # A container's variable is hidden unless an engine reads it.
 _ENGINE_VARIABLES = (
     "VLLM_", "CUDA_", "NVIDIA_", "NCCL_", "PYTORCH_", "TORCH", "OLLAMA_", "LLAMA_", "GGML_", "SGLANG_", "SGL_",
@@ -42,6 +61,8 @@ _ENGINE_VARIABLES = (
     "HSA_", "XLA_", "TRITON_", "FLASHINFER_", "LD_", "PATH", "HOME", "LANG", "LC_", "TZ", "MODEL", "PORT", "HOST",
     "PYTHON", "UV_", "PIP_",
 )  # fmt: skip
+# A line's end inside a text of JSON or Python, as a line's end; the blank before it says how many backslashes it had.
+_ENDS = (("\\\\\\n", "\x1e\n"), ("\\\\n", "\x1d\n"), ("\\n", "\x1c\n"))
 
 
 class Secrets:
@@ -52,19 +73,25 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """The text without its secrets. Each secret that is found is remembered."""
-        lowered = text.lower().replace("tokens", " ")  # of a cache: no secret's name ends so
-        if any(needle in lowered for needle in NEEDLES) or any(len(word) >= _LONG for word in text.split()):
-            for name, (block, entry) in blocks().items():
-                if name.split()[0] in lowered or (name == "cookie" and "curl" in lowered):
-                    text = block.sub(lambda match, entry=entry: self._hide_block(match, entry), text)  # type: ignore[misc]
+        if _may_hold_one(text):
+            marked, is_marked = _with_ends(text)
+            lowered = marked.lower()
+            for block, entry in blocks().values():
+                marked = block.sub(lambda match, entry=entry: self._hide_block(match, entry), marked)  # type: ignore[misc]
             for name, rule in patterns().items():
+                if name in ONLY_WITH and not any(word in lowered for word in ONLY_WITH[name]):
+                    continue
                 if name == "flag":
-                    text = rule.sub(self._hide_flag, text)
-                elif name in ("shape", "private key"):
-                    text = rule.sub(lambda match: self._hide_value(match[0]), text)
+                    marked = rule.sub(self._hide_flag, marked)
+                elif name == "private key":
+                    marked = rule.sub(lambda match: self._hide_value(match[0]), marked)
                 else:
-                    text = rule.sub(lambda match, name=name: self._hide_pair(match, name), text)  # type: ignore[misc]
-            text = "\n".join(map(self._hide_keys, text.split("\n")))
+                    marked = rule.sub(lambda match, name=name: self._hide_place(match, name), marked)  # type: ignore[misc]
+            for head in (PAIRED, NAMED, CALL, TAG, SPACED, TOLD, CELL):
+                marked = self._hide_named(marked, head)
+            marked = pattern(SHAPE, cased=True).sub(lambda match: self._hide_value(match[0]), marked)
+            marked = self._hide_keys(marked)
+            text = _without_ends(marked) if is_marked else marked
         return self.hide_known(text)
 
     def hide_known(self, text: str) -> str:
@@ -95,7 +122,7 @@ class Secrets:
                 value = {**value, "value": self._hide_value(pair[1])}
             return {
                 self.hide(name) if isinstance(name, str) else name: self._hide_value(item)
-                if isinstance(item, str) and is_name(name)
+                if isinstance(item, str) and isinstance(name, str) and is_name(name)
                 else self.hide_fields(item)
                 for name, item in value.items()
             }
@@ -113,7 +140,7 @@ class Secrets:
             if len(value) > 4000 or not (named or "@" in value):
                 continue
             if named and not value.startswith(("/", ".", "~", "$")) and not value.isdigit() and " " not in value:
-                if pattern(NAME).search(name) or name.upper().endswith("PASS"):
+                if says(name) is Says.SECRET or (says(name) and is_random(value)):
                     self.learn(value)
             else:
                 self.hide(value)
@@ -124,7 +151,7 @@ class Secrets:
         for word, value in zip(listed, [*listed[1:], ""]):
             if len(word) > 100_000 or not any(needle in word.lower() for needle in NEEDLES):
                 continue
-            if word.startswith("--") and len(word) < 100 and pattern(FLAG_NAME).fullmatch(word):
+            if word.startswith("--") and is_name(word):
                 if not value.startswith("-") and not is_harmless(value):
                     self.learn(value)
             else:
@@ -132,47 +159,107 @@ class Secrets:
 
     def _hide_flag(self, match: re.Match[str]) -> str:
         """The first word is the value; those behind it are values too as long as they are no words of a sentence."""
+        certainty = says(match["name"])
+        if not certainty:
+            return match[0]
         words = list(pattern(r"[^\s\"'`,=\\\[\]]+").finditer(match["values"]))
         words = [word for word in words if word[0] != "-"]  # of a list in a manifest
         texts = [word[0] for word in words]
         if len(texts) > 1 and is_plain_word(texts[0]) and is_plain_word(texts[1]):
             return match[0]
+        if texts and texts[0].isalpha() and pattern(r"[ \t]{2,}[A-Za-z]").match(match["values"], words[0].end()):
+            return match[0]  # of a help text: `--secret stringArray   Secret to expose`
         out, at = [match["before"]], 0
         for number, word in enumerate(words):
-            if number and (not is_random(word[0]) or "/" in word[0]):
+            if (number or certainty is Says.PERHAPS) and (not is_random(word[0]) or "/" in word[0]):
                 break
-            if is_harmless(word[0]):
+            if is_harmless(word[0]) or is_path(word[0]) or is_argument(match["values"], word):
                 break
             out += [match["values"][at : word.start()], self._hide_value(word[0])]
             at = word.end()
         return "".join([*out, match["values"][at:]])
 
-    def _hide_keys(self, line: str) -> str:
-        """What looks like a key in a line that speaks of one."""
-        if len(line) < 14 or not pattern(CONTEXT).search(line):
+    def _hide_keys(self, text: str) -> str:
+        """What is in no order: in a line that speaks of a secret or stands below one, or if it can be nothing else."""
+        lines, long_run = text.split("\n"), pattern(rf"[A-Za-z0-9]{{{_LONG},}}", cased=True)
+        above: list[
+            tuple[int, bool]
+        ] = []  # the lines under which this one is indented: how far, and whether they speak of one
+        for number, line in enumerate(lines):
+            if len(line) < 10:
+                continue
+            indent = len(line) - len(line.lstrip())
+            while above and above[-1][0] >= indent:
+                above.pop()
+            speaks = any(each for _, each in above) or _speaks(line)
+            if line.rstrip().endswith((":", "{", "[")):
+                above.append((indent, speaks))
+            if speaks or long_run.search(line):
+                lines[number] = self._hide_line(line, speaks)
+        return "\n".join(lines)
+
+    def _hide_line(self, line: str, speaks: bool) -> str:
+        if pattern(OPEN).search(line):
             return line
-        word = pattern(r"[\w~+/=!*.$%^-]{14,400}")
-        return word.sub(lambda one: self._hide_value(one[0]) if is_key(one[0]) else one[0], line)
+        decide = is_key if speaks else is_certain_key
+        word = pattern(r"[\w~+/=!*.$%^-]{10,400}")
+        return word.sub(
+            lambda one: self._hide_value(one[0]) if decide(one[0]) and not is_path(one[0]) else one[0], line
+        )
 
     def _hide_block(self, match: re.Match[str], entry: re.Pattern[str]) -> str:
+        name = match.groupdict().get("name")
+        if name and says(name) is not Says.SECRET:
+            return match[0]
         return match["before"] + entry.sub(lambda one: one["before"] + self._hide_value(one["bare"]), match["block"])
 
-    def _hide_pair(self, match: re.Match[str], rule: str) -> str:
-        groups, whole, before = match.groupdict(), match[0], match["before"]
+    def _hide_place(self, match: re.Match[str], rule: str) -> str:
+        groups, whole = match.groupdict(), match[0]
         name = groups.get("name")
-        if name and name.upper().startswith(_ENGINE_VARIABLES) and not pattern(NAME).search(name):
+        if name and name.upper().startswith(_ENGINE_VARIABLES) and not says(name):
             return whole
-        if groups.get("list") is not None:
-            inner = pattern(r"[^\s\"'`,=\\\[\]]+").sub(lambda word: self._hide_value(word[0]), groups["list"])
-            return whole[: len(before) + 1] + inner + whole[-1]
-        for key in ("header", "quoted", "bare"):
+        for key in ("quoted", "bare"):
             value = groups.get(key)
             if value is not None:
-                if _is_no_secret(match, rule, key, value):
+                if is_no_secret(rule, value, key, match):
                     return whole
                 start = match.start(key) - match.start()
                 return whole[:start] + self._hide_value(value) + whole[start + len(value) :]
         return whole
+
+    def _hide_named(self, text: str, head: str) -> str:
+        """The values behind names. What is no secret may hold the name of one: the search goes on behind the name."""
+        out, at, position, in_one_value = [], 0, 0, (0, 0)
+        while match := pattern(head).search(text, position):
+            position = match.end("name")
+            certainty = certainty_of(match, head)
+            value = pattern(VALUE).match(text, match.end()) if certainty else None
+            if value is not None:
+                end, count = in_one_value
+                in_one_value = value.end(), count + 1 if match.start() < end else 0
+                if count > _MOST_IN_ONE_VALUE:
+                    position = value.end()
+                    continue
+            if value is None or (head in (SPACED, CALL, TOLD, CELL) and value["list"] is not None):
+                continue
+            if head == CALL and value["quoted"] is None:
+                continue  # option("--token", envvar="HF_TOKEN")
+            place = Place(match, value, certainty, head in (SPACED, TOLD, CELL), text, head == CELL)
+            if (span := place.secret_span()) is None:
+                continue
+            start, end = span
+            hidden = (
+                self._hide_listed(text[start:end], place)
+                if value["list"] is not None
+                else self._hide_value(text[start:end])
+            )
+            out += [text[at:start], hidden]
+            at = position = end
+        return "".join([*out, text[at:]]) if out else text
+
+    def _hide_listed(self, text: str, place: Place) -> str:
+        word = pattern(r"[^\s\"'`,=\\\[\]]+")
+        return word.sub(lambda one: self._hide_value(one[0]) if place.may_list(one[0]) else one[0], text)
 
     def _hide_value(self, value: str) -> str:
         """What is printed in its place. A stranger's value is looked for elsewhere only if it is not a plain word."""
@@ -184,39 +271,40 @@ class Secrets:
         return HIDDEN
 
 
-def _is_no_secret(match: re.Match[str], rule: str, key: str, value: str) -> bool:
-    """What stands where a secret could: a figure, a word of a sentence, a call, a user's name without a password."""
-    before = match["before"].lower()
-    following = match.string[match.end() : match.end() + 2]
-    if rule == "base64":
-        return not is_base64(value)
-    if rule == "address":
-        return ":" not in value and is_plain_word(value)
-    if rule == "user":
-        return value.isdigit() or value.isupper()
-    if rule == "echo":
-        return value.startswith("$")
-    if rule in _ONLY_RANDOM and not is_random(value):
-        return rule == "bearer" or key == "bare" or is_plain_word(value)
-    if rule == "told" and is_name(before.strip()):
-        return len(value) < 12 or key != "bare" or "/" in value  # "using token X"
-    if value.replace(".", "").replace(",", "").isdigit() and "token" in before:
-        return True  # "KiB per token: 128"
-    if key != "bare":
-        return (
-            is_name(value)
-            or is_template(value)
-            or ("phrase" not in before and value.count(" ") > 1 and _is_sentence(value))
-        )
-    if following[:1] == "(" or (following[:1] == "[" and "." in value):
-        return True  # token = get_token()
-    goes_on = before[-1:].isspace() and following[:1] == " " and following[1:].isalnum()
-    is_prose = is_plain_word(value) or (before.strip(": ") == "token" and not is_random(value))
-    return (goes_on and is_prose) or (rule == "pair" and is_name(value))
+def _speaks(line: str) -> bool:
+    line = _with_letters(line)
+    lowered = line.lower()
+    if line.isascii() and not any(needle in lowered for needle in CONTEXT_NEEDLES):
+        return False
+    return pattern(CONTEXT).search(line) is not None
 
 
-def _is_sentence(text: str) -> bool:
-    return all(map(is_plain_word, text.split()))
+def _with_letters(text: str) -> str:
+    """The letters of JSON's escapes, so that a word of any language is read there too."""
+    return pattern(r"\\u[0-9a-f]{4}").sub(lambda one: chr(int(one[0][2:], 16)), text) if "\\u" in text else text
+
+
+def _may_hold_one(text: str) -> bool:
+    text = _with_letters(text)
+    lowered = text.lower().replace("tokens", " ")  # of a cache: no secret's name ends so
+    if any(needle in lowered for needle in NEEDLES) or any(len(word) >= _LONG for word in text.split()):
+        return True
+    return not text.isascii() and any(needle in lowered for needle in NOT_ASCII_NEEDLES)
+
+
+def _with_ends(text: str) -> tuple[str, bool]:
+    """Lines of a text inside JSON or Python as lines, so that one set of rules reads both."""
+    if "\\n" not in text or any(mark[0] in text for _, mark in _ENDS):
+        return text, False
+    for end, mark in _ENDS:
+        text = text.replace(end, mark)
+    return text, True
+
+
+def _without_ends(text: str) -> str:
+    for end, mark in _ENDS:
+        text = text.replace(mark, end)
+    return text
 
 
 _session: Secrets | None = None

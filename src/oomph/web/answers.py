@@ -4,16 +4,20 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from oomph.answers.plan import run, with_advice, with_gpus
+from msgspec.structs import replace
+
+from oomph.answers.plan import run, with_advice
 from oomph.commands.deployments import Entry
+from oomph.commands.questions import Understood
+from oomph.doctor.explanation import Explanation
 from oomph.engines.protocol import Control, fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir import Deployment, Device, Plan
-from oomph.report.plan_json import plan_json
+from oomph.ir import STAGES, Deployment, Device, Plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
-from oomph.web.cases import Case, deployment_of, field, gpu_words, shareable, text
+from oomph.web.asking import NoGpu, which_gpus
+from oomph.web.cases import Case, deployment_of, field, gpu_words, on_gpus, shareable, text
 
 Answer = dict[str, Any]
 
@@ -23,15 +27,18 @@ def answer_plan(case: Case) -> Answer:
 
 
 def plan_answer(deployment: Deployment, gpu: str) -> Answer:
-    from oomph.web.views.plan import plan_view
+    from oomph.report.picture import draw_plan
+    from oomph.report.reply import reply
+    from oomph.report.screens.plan import answer
+    from oomph.web.page import page
 
     plan = with_advice(run(deployment))
     engine = engine_of(deployment)
     return {
-        **plan_json(plan), "html": plan_view(plan, _speed(plan)), **_place(plan.deployment, gpu),
+        **plan.to_dict(), "html": page(answer(plan, _speed(plan))), **_place(plan.deployment, gpu),
         "controls": [_control(control, plan) for control in engine.controls()],
         "releases": list(reversed(engine.releases())), "title": engine.title,
-        "can_simulate": fills(engine, "simulation"),
+        "can_simulate": fills(engine, "simulation"), "picture": draw_plan(plan), "reply": reply(plan),
     }  # fmt: skip
 
 
@@ -40,7 +47,35 @@ def _place(deployment: Deployment, gpu: str) -> Answer:
     engine = deployment.engine
     chosen = engine.version and engine.version_from != "newest known"
     request = f"{engine.name}=={engine.version}" if chosen else ""
-    return {"command": shareable(deployment), "gpu": gpu_words(deployment.gpus, gpu), "request": request}
+    return {
+        "command": shareable(deployment), "gpu": gpu_words(deployment.gpus, gpu), "request": request,
+        "understood": understood(deployment),
+    }  # fmt: skip
+
+
+def understood(deployment: Deployment) -> list[Answer]:
+    """What a text was read as, each with who says so; what nobody says is assumed."""
+    engine = deployment.engine
+    rows = [_understood(deployment.model)]
+    if engine.version:
+        newest = engine.version_from == "newest known"
+        origin = "" if engine.version_from == "--engine" else f"({engine.version_from})"
+        rows.append(
+            _understood(
+                f"{engine_of(deployment).title} {engine.version}", "assumed: the newest" if newest else origin, newest
+            )
+        )
+    if deployment.gpus:
+        rows.append(
+            _understood(gpu_words(deployment.gpus, ""), "", any(gpu.is_capability_assumed for gpu in deployment.gpus))
+        )
+    if deployment.compile_cache == "cold" and engine.name == DEFAULT:
+        rows.append(_understood("a first start", "assumed: no compile cache yet", is_assumed=True))
+    return rows
+
+
+def _understood(words: str, source: str = "", is_assumed: bool = False) -> Answer:
+    return {"words": words, "from": source, "is_assumed": is_assumed}
 
 
 def _control(control: Control, plan: Plan) -> Answer:
@@ -65,22 +100,20 @@ def _doublings(plan: Plan) -> tuple[int, ...]:
     return (*out, longest)
 
 
-def _speed(plan: Plan) -> tuple[tuple[str, str], ...]:
+def _speed(plan: Plan) -> str:
     """What one user alone sees, computed by the simulator; nothing where the engine's scheduler is not known."""
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, Shape
 
     if not plan.fits or not plan.ranks or not fills(engine_of(plan.deployment), "simulation"):
-        return ()
+        return ""
     prompt = min(1000, max(1, plan.resolved.get("max_model_len", 1000) // 2))
     try:
         setup = api.prepare(plan.deployment)
         result = api.simulate(setup, api.Load(Shape(prompt, min(250, prompt)), Arrivals(users=1), 3))
     except OomphError:
-        return ()
-    if not result.tpot.p50:
-        return ()
-    return ((f"{1 / result.tpot.p50:,.3g}", "tokens per second for one user alone, computed"),)
+        return ""
+    return f"{1 / result.tpot.p50:,.3g} tokens per second for one user alone, computed" if result.tpot.p50 else ""
 
 
 def answer_read(case: Case) -> Answer:
@@ -97,6 +130,8 @@ def answer_read(case: Case) -> Answer:
                 return {"kind": "explain", **answer_explain(case)}
             if result.kind == "config":
                 return {"kind": "inspect", **_inspect_config(data, name or "config.json"), "model": ""}
+            if result.question is not None:
+                return _question(result.question, case)
             if result.kind == "model":
                 return {"kind": "inspect", **answer_inspect({"model": result.model})}
     except OomphError as refused:
@@ -106,31 +141,56 @@ def answer_read(case: Case) -> Answer:
     return {"kind": "plan", **_deployments(result.entries, {**case, **own})}
 
 
+_QUESTION_VIEWS = {"fit": "fit", "models": "models", "gpus": "cards"}
+
+
+def _question(question: Understood, case: Case) -> Answer:
+    """Where a question in words leads: the view that answers it, with its fields."""
+    chosen = text(case, "gpu")
+    if question.command == "gpus" and chosen and not question.card and case.get("chosen_gpu"):
+        question = replace(question, command="fit", gpu=chosen)  # the field says on which
+    fields: Answer = {"context": question.context, "users": question.users or ""}
+    fields |= {"prefer": question.prefer} if question.command != "gpus" else {}
+    if question.command == "models":
+        fields |= {"purpose": question.purpose or "chat", "only_engine": " ".join(question.engines)}
+    rows = [_understood(question.typed(), "in oomph's words")]
+    rows += [_understood(", ".join(question.unused), "not used", is_assumed=True)] if question.unused else []
+    return {
+        "kind": "question", "view": _QUESTION_VIEWS[question.command], "model": question.model, "gpu": question.gpu,
+        "fields": {name: value for name, value in fields.items() if value}, "understood": rows,
+    }  # fmt: skip
+
+
 def _deployments(entries: tuple[Entry, ...], case: Case) -> Answer:
     """Every deployment of a file with its outcome, and the plan of the first that can be planned."""
     gpu, chosen = text(case, "gpu"), case.get("chosen_gpu") is True
     tabs: list[Answer] = []
     first: Deployment | None = None
     refusal: OomphError | None = None
+    asks: Answer = {}
     for entry in entries[:40]:
         tab: Answer = {"name": entry.name, "line": entry.line}
         try:
             with field("text"):
                 if entry.error is not None or entry.deployment is None:
                     raise entry.error or CommandError("this one cannot be read")
-            with field("gpu"):
-                named = entry.deployment.gpu_name and not chosen
-                deployment = with_gpus(entry.deployment, None if named else gpu or None)
+            named = entry.deployment.gpu_name and not chosen
+            deployment = on_gpus(entry.deployment, None if named else gpu)
             plan = run(deployment)
             tab |= {"outcome": plan.verdict.outcome, "model": plan.model, **_place(plan.deployment, gpu)}
             if first is None:
                 first, tab["first"] = deployment, True
+        except NoGpu as unknown:
+            tab |= {"model": unknown.model, **(_place(entry.deployment, "") if entry.deployment else {})}
+            asks = asks or {"asks": "gpu", "html": which_gpus(unknown.model), **tab, "at": len(tabs)}
         except OomphError as error:
             refusal = refusal or error
             tab |= {"error": error.message, "hint": error.hint}
             if entry.deployment is not None:
                 tab |= {"model": entry.deployment.model, **_place(entry.deployment, gpu)}
         tabs.append(tab)
+    if first is None and asks:
+        return {**asks, "deployments": tabs}
     if first is None:
         raise refusal or CommandError("there is no deployment in this text")
     at = next(i for i, tab in enumerate(tabs) if tab.get("first"))
@@ -138,30 +198,41 @@ def _deployments(entries: tuple[Entry, ...], case: Case) -> Answer:
 
 
 def answer_explain(case: Case) -> Answer:
-    """{path: a file of ours that holds the log, gpu, chosen_gpu}."""
+    """{path: a file of ours that holds the log, gpu, chosen_gpu, stage: the answer to where it failed}."""
     from oomph.doctor.runs import explain_runs
-    from oomph.web.views.explain import explain_view, run_names
+    from oomph.report.screens.explain import answers
+    from oomph.web.page import page
 
     path = text(case, "path")
     gpu = text(case, "gpu") if case.get("chosen_gpu", True) else ""
     try:
-        runs = explain_runs(path, gpus=gpu)
+        runs = explain_runs(path, gpus=gpu, stage=next((name for name in STAGES if name == case.get("stage")), None))
     except OomphError as refused:
         refused.message = refused.message.replace(path, "the text")
         raise
     failed = [i for i, one in enumerate(runs) if one.explanation.failed]
     at = failed[-1] if failed else len(runs) - 1
     tabs = []
-    for one, name in zip(runs, run_names(runs)):
+    for one, (name, answer) in zip(runs, answers(runs).items()):
         result = one.explanation
         version = f"{result.engine.name}=={result.engine.version}" if result.engine.version else ""
         tabs.append({
-            "name": name, "failed": result.failed, "html": explain_view(one), "command": result.command,
+            "name": name, "failed": result.failed, "html": page(answer), "command": result.command,
             "request": version, "gpu": _log_gpus(one.gpus, gpu), "model": result.model,
+            "understood": _understood_log(result, len(runs)),
             "title": engine_named(result.engine.name).title if result.engine.name else "",
             "releases": list(reversed(engine_named(result.engine.name).releases())) if result.engine.name else [],
         })  # fmt: skip
     return {**runs[at].explanation.to_dict(), "runs": tabs, "at": at}
+
+
+def _understood_log(result: Explanation, runs: int) -> list[Answer]:
+    engine = result.engine
+    title = f"{engine_named(engine.name).title} {engine.version}".strip() if engine.name else ""
+    source = f"({engine.version_from})" if engine.version and engine.version_from else ""
+    rows = [_understood("a log" if runs == 1 else f"a log of {runs} runs")]
+    rows += [_understood(title, source)] if title else []
+    return rows + ([_understood(result.model)] if result.model else [])
 
 
 def _log_gpus(gpus: tuple[Device, ...], typed: str) -> str:
@@ -174,11 +245,12 @@ def _log_gpus(gpus: tuple[Device, ...], typed: str) -> str:
 def answer_inspect(case: Case) -> Answer:
     from oomph.answers.inspection import inspect
     from oomph.sources.load import load_model
-    from oomph.web.views.inspect import inspect_view
+    from oomph.web.page import page_of
 
     with field("text"):
         inspection = inspect(load_model(model_of(case)))
-    return {"html": inspect_view(inspection), "model": inspection.model, "bytes": inspection.bytes}
+    read = [_understood(inspection.model)]
+    return {"html": page_of(inspection), "model": inspection.model, "bytes": inspection.bytes, "understood": read}
 
 
 def _inspect_config(data: bytes, name: str) -> Answer:
@@ -186,10 +258,10 @@ def _inspect_config(data: bytes, name: str) -> Answer:
     from oomph.answers.inspection import inspect
     from oomph.sources.build import build_model
     from oomph.sources.json_input import parse_object
-    from oomph.web.views.inspect import inspect_view
+    from oomph.web.page import page_of
 
     inspection = inspect(build_model(name, parse_object(data, name), source="file"))
-    return {"html": inspect_view(inspection), "bytes": inspection.bytes}
+    return {"html": page_of(inspection), "bytes": inspection.bytes, "understood": [_understood(name, "a config.json")]}
 
 
 def model_of(case: Case) -> str:

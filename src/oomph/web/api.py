@@ -201,7 +201,7 @@ def upload_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Reque
                     await _store(request, handle_)
             case: dict[str, Any] = {
                 "path": path,
-                **{name: request.query_params.get(name, "")[:200] for name in ("gpu", "name", "engine")},
+                **{name: request.query_params.get(name, "")[:200] for name in ("gpu", "name", "engine", "stage")},
             }
             case["chosen_gpu"] = request.query_params.get("chosen", "1") == "1"
             return await workers().answer(request, job, case)

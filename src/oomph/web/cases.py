@@ -14,6 +14,7 @@ from oomph.errors import CommandError, OomphError
 from oomph.ir import Deployment, Device
 from oomph.text.redaction import hide_secrets
 from oomph.units import GIB
+from oomph.web.asking import NoGpu
 
 Case = dict[str, Any]
 _LONGEST = 100_000
@@ -60,15 +61,37 @@ def tokens(case: Case, key: str) -> int:
 
 
 def deployment_of(case: Case) -> Deployment:
-    """From {command} or {model, flags}, with {gpu, engine, compile_cache}, changed by {set: {field: value}}."""
+    """{command} or {model, flags}, with {gpu, engine, compile_cache, own_build}, changed by {set: {field: value}}."""
     with field("text"):
         deployment = changed(_deployment(case), case.get("set") or {})
     cache = text(case, "compile_cache", "cold") or "cold"
     if cache not in ("cold", "warm"):
         raise CommandError("compile_cache is cold or warm")
-    deployment = replace(deployment, compile_cache=cache)
+    if not isinstance(own := case.get("own_build", False), bool):
+        raise CommandError("own_build is true or false")
+    deployment = replace(deployment, compile_cache=cache, own_build=own)
+    return on_gpus(deployment, case.get("gpu"))
+
+
+def on_gpus(deployment: Deployment, gpu: object) -> Deployment:
+    """On those, else on those that the text names, else on this machine's; else the page has to ask."""
+    from oomph.sources.gpu import live_gpu_here
+
+    if not gpu and not deployment.gpu_name and not deployment.gpu_mention and not live_gpu_here():
+        raise NoGpu(deployment.model)
     with field("gpu"):
-        return with_gpus(deployment, case.get("gpu") or None)
+        return with_gpus(deployment, gpu or None)
+
+
+def chosen_gpus(case: Case, model: str = "") -> tuple[Device, ...]:
+    """Of a question that is not about one command."""
+    from oomph.sources.gpu import live_gpu_here, parse_gpus
+
+    words = text(case, "gpu")
+    if not words and not live_gpu_here():
+        raise NoGpu(model)
+    with field("gpu"):
+        return parse_gpus(words or "auto")
 
 
 def _deployment(case: Case) -> Deployment:

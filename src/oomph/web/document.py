@@ -3,11 +3,20 @@
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 
+from oomph.report.answer import Answer
 from oomph.report.safe import escape
 from oomph.text.output_file import write_output
 from oomph.web.markup import Html
+from oomph.web.page import pages
 from oomph.web.style import static, stylesheet
+
+
+def write_answers(answers: Mapping[str, Answer], path: str) -> None:
+    """Each under its name; the title of the file is that of the first."""
+    first = next(iter(answers.values()))
+    write_document(pages(answers), f"oomph {first.command}: {first.heading.title or first.heading.unnamed}", path)
 
 
 def write_document(view: Html, title: str, path: str) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oomph.text.tables import first_that_holds
+from oomph.web.public import Allowance
 
 HEADER = b"x-oomph"
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -30,10 +31,14 @@ _ANSWER_HEADERS = (
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, port: int, token: str, public: str = "") -> None:
+        """`public`: the name of a page for everybody, which has no token."""
         self.app = app
+        self.allowance = Allowance() if public else None
         self.hosts = {f"{name}:{port}".encode() for name in _NAMES} | {n.encode() for n in _NAMES if port == 80}
         self.origins = {b"http://" + host for host in self.hosts}
+        if public:
+            self.hosts, self.origins = {public.lower().encode()}, {b"https://" + public.lower().encode()}
         self.cookie = f"oomph-{port}"  # a browser sends the cookies of one port to all ports of a host
         self.token = token.encode()
 
@@ -59,6 +64,10 @@ class Guard:
         refusal = self._refusal(scope["method"], headers)
         if refusal:
             await say(403, refusal)
+        elif self.allowance is not None and self.allowance.refuses(scope, headers):
+            await say(429, '{"error": "so many questions at once: wait a moment", "kind": "slow"}')
+        elif self.allowance is not None:
+            await self.app(scope, receive, answer)
         elif scope["method"] == "GET" and self._is_token(_query_token(scope)):
             cookie = f"{self.cookie}={self.token.decode()}; HttpOnly; SameSite=Strict; Path=/"
             await say(303, "", (b"location", _place(scope["path"])), (b"set-cookie", cookie.encode()))
@@ -84,7 +93,7 @@ class Guard:
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"same-origin")
         is_other_host = headers.get(b"host", b"").lower() not in self.hosts
         return first_that_holds(
-            (is_other_host, "this server answers to 127.0.0.1 and localhost only"),
+            (is_other_host, "this server answers to its own name only"),
             (origin is not None and origin.lower() not in self.origins, "requests from other pages are refused"),
             (site not in (b"same-origin", b"none"), "requests from other sites are refused"),
             (method not in ("GET", "HEAD") and HEADER not in headers, "this request did not come from the page"),

@@ -13,6 +13,7 @@ from oomph.sources import boundary
 from oomph.text.printable import printable
 from oomph.text.redaction import session, start_session
 from oomph.web import answers, searches
+from oomph.web.asking import NoGpu, meant, which_gpus
 from oomph.web.markup import Html
 
 MEMORY = 4 << 30  # bytes of address space that one job may take
@@ -38,13 +39,19 @@ def run_job(name: str, case: dict[str, Any], root: str) -> tuple[int, bytes]:
     prepare(root)
     try:
         status, value = 200, JOBS[name](case)
+    except NoGpu as unknown:
+        status, value = 200, {"asks": "gpu", "html": which_gpus(unknown.model), "model": unknown.model}
     except OomphError as refused:
         place = str(getattr(refused, "field", ""))
-        status, value = 400, {"error": refused.message, "hint": refused.hint, "field": place}
+        status, value = 400, {"error": refused.message, "hint": refused.hint, "field": place, "kind": refused.kind}
+        value |= meant(refused)
     except (RecursionError, MemoryError) as error:
         status, value = 400, {"error": f"this input is too deep or too large ({type(error).__name__})", "hint": ""}
     except Exception as bug:
-        status, value = 500, {"error": f"a bug in oomph: {type(bug).__name__}: {bug}"[:500], "hint": "report it"}
+        status, value = (
+            500,
+            {"error": f"a bug in oomph: {type(bug).__name__}: {bug}"[:500], "hint": "report it", "kind": "bug"},
+        )
     text = msgspec.json.encode(value, enc_hook=_plain).decode()
     return status, printable(session().hide(text)).encode()
 
@@ -60,7 +67,7 @@ def prepare(root: str) -> None:
     """Once in each process, the first time before anybody waits: the imports, the bounds, the user's own secrets."""
 
     from oomph import catalog
-    from oomph.web.views import plan  # noqa: F401
+    from oomph.web import page  # noqa: F401
 
     boundary.confine(root)
     start_session(())

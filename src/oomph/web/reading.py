@@ -7,6 +7,7 @@ of a lack of memory. Where a text holds both a command and lines that an engine 
 
 import os
 import re
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec import Struct
 from oomph.commands import detect, files
 from oomph.commands.call import Around
 from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
+from oomph.commands.questions import Understood, is_question, understand
 from oomph.errors import InputError, OomphError
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
@@ -43,13 +45,17 @@ _BESIDE = frozenset(
     )
 )
 
+# Two words or more, of which none is a flag; and commands inside a sentence.
+_ASKS = re.compile(r"\S\s+\S|[?？吗\u3400-\u9fff]")
+_SERVES = re.compile(r"\b(?:vllm|sglang|trtllm-serve)\s+serve\b|\bollama\s+run\b|\bdocker\s+run\b|\bllama-server\b")
 _OWN_GPU = re.compile(r"""oomph\s[^\n]{0,200}?--gpu[= ](?:'([^']{1,100})'|"([^"]{1,100})"|(\S{1,100}))""")
 
 
 class Reading(Struct, frozen=True):
-    kind: Literal["deployments", "log", "model", "config"]
+    kind: Literal["deployments", "log", "model", "config", "question"]
     entries: tuple[Entry, ...] = ()
     model: str = ""
+    question: Understood | None = None
     gpu: str = ""  # as a command of oomph's own says it: `oomph plan --gpu H100 -- vllm serve ...`
 
 
@@ -75,11 +81,23 @@ def _read_line(line: str, name: str, engine: str) -> Reading:
         return Reading("deployments", tuple(distinct(read_deployments([line], engine=engine or None))))
     if _is_log(line, name):
         return Reading("log")
+    if _is_model(line):
+        return Reading("model", model=line)
+    if _ASKS.search(line) and is_question(line) and not detect(line.split()) and not _SERVES.search(line):
+        return Reading("question", question=understand(line))
     if " " in line and (re.search(r"\s-|\bserve\b|\brun\b", line) or detect(line.split())):
         gpu = _OWN_GPU.match(line)
         words = next(filter(None, gpu.groups()), "") if gpu else ""
         return Reading("deployments", tuple(_entries(line + " ", name, engine)), gpu=words)
+    with suppress(OomphError):
+        return Reading("question", question=understand(line))
     return Reading("model", model=line)
+
+
+def _is_model(line: str) -> bool:
+    from oomph import catalog
+
+    return bool(re.fullmatch(r"[\w.-]+/[\w.:-]+", line)) or bool(catalog.answers(line))
 
 
 def _entries(text: str, name: str, engine: str) -> list[Entry]:
@@ -89,7 +107,7 @@ def _entries(text: str, name: str, engine: str) -> list[Entry]:
 def _is_log(text: str, name: str) -> bool:
     """Whether some line is one that an engine printed: its own words about memory, an exception, a traceback."""
     if files.sort_of(text, name) in ("kubernetes", "compose", "yaml"):
-        text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+        text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
     try:
         return any(o.kind not in _BESIDE for o in observe(clean_lines(read_text(text).lines)))
     except OomphError:

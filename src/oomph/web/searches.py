@@ -8,39 +8,41 @@ from oomph.answers.plan import run, try_changes, with_gpus
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import CommandError
-from oomph.ir import Deployment, Model, Plan
+from oomph.ir import Deployment, GpuList, Model, Plan
+from oomph.search.request import engine_name
 from oomph.search.solve import Planner
-from oomph.sources.gpu import parse_gpus
 from oomph.web.answers import Answer, model_of
-from oomph.web.cases import Case, count, deployment_of, field, text, tokens
+from oomph.web.cases import Case, chosen_gpus, count, deployment_of, field, text, tokens
 from oomph.web.progress import Step, reporter
 
 SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that are held
 
 
 def answer_what_if(case: Case) -> Answer:
-    from oomph.report.screens.what_if import what_if_json
-    from oomph.web.views.what_if import what_if_view
+    from oomph.web.page import page_of
 
     table = try_changes(run(deployment_of(case)))
-    return {**what_if_json(table), "html": what_if_view(table)}
+    return {**table.to_dict(), "html": page_of(table)}
 
 
 def answer_fit(case: Case) -> Answer:
     from oomph.search.fit import fit
     from oomph.search.request import Options, Want
-    from oomph.web.views.fit import fit_view
+    from oomph.web.page import page_of
 
-    with field("gpu"):
-        gpus = parse_gpus(text(case, "gpu") or "auto")
+    model = model_of(case)
+    gpus = chosen_gpus(case, model)
     options = Options(text_only=(False,)) if case.get("images") is True else Options()
     want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), text(case, "prefer"), options)
+    request = text(case, "engine")
+    if request and not fills(engine_named(engine_name(request)), "fit_knobs"):
+        return _placed(model, text(case, "gpu"), want.context, want.users, engine_name(request))
     with field("text"):
         result = fit(
-            model_of(case), gpus, want, engine=_engine_only(case), only=case.get("only") is True,
+            model, gpus, want, engine=request, only=case.get("only") is True,
             planner=_counting(reporter(case)),
         )  # fmt: skip
-    return {"html": fit_view(result), "met": result.met, "plans": result.plans}
+    return {"html": page_of(result), "met": result.met, "plans": result.plans}
 
 
 def _counting(step: Step) -> Planner:
@@ -56,37 +58,46 @@ def _counting(step: Step) -> Planner:
     return plan
 
 
-def _engine_only(case: Case) -> str:
-    """The engine that is asked for, where it is one that `fit` searches; else the default."""
+def _searched(case: Case) -> str:
+    """The engine that is asked for, where cards are searched for it; else the default."""
     request = text(case, "engine")
-    name = request.partition("==")[0]
-    return request if name and fills(engine_named(name), "fit_knobs") else ""
+    chosen = engine_named(engine_name(request))
+    return request if any(fills(chosen, method) for method in ("fit_knobs", "card_search")) else ""
+
+
+def _placed(model: str, gpu: str, context: int, users: int, engine: str) -> Answer:
+    """An engine that places layers on GPUs and CPU (llama.cpp, Ollama): its best file and slots."""
+    from oomph.answers.compare import compare
+    from oomph.web.page import page_of
+
+    with field("text"):
+        result = compare(model, gpu=gpu or None, context=context, users=users or 1, engines=(engine,))
+    return {"html": page_of(result), "met": result.rows[0].fits, "plans": 0}
 
 
 def answer_cards(case: Case) -> Answer:
     from oomph.facts.gpus import rows
     from oomph.search.cards import cards
     from oomph.search.request import Options, Want
-    from oomph.web.views.cards import cards_view, known_cards_view
+    from oomph.web.page import page_of
 
     if not text(case, "model").strip() and not case.get("command"):
-        return {"html": known_cards_view([row.device() for row in rows()])}
+        return {"html": page_of(GpuList(tuple(row.device() for row in rows())))}
     options = Options(text_only=(False, True) if case.get("text_only") is True else (False,))
-    want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), "", options)
+    want = Want(_context(case), count(case, "users", 0, 4096, 0), "", options)
     with field("text"):
         result = cards(
-            model_of(case), want, engine=_engine_only(case), only=case.get("only") is True, sort=text(case, "sort"),
+            model_of(case), want, engine=_searched(case), only=case.get("only") is True, sort=text(case, "sort"),
             everything=case.get("everything") is True, progress=reporter(case),
         )  # fmt: skip
-    return {"html": cards_view(result), "cards": len(result.cards)}
+    return {"html": page_of(result), "cards": len(result.cards)}
 
 
 def answer_models(case: Case) -> Answer:
     from oomph.search.models import models
-    from oomph.web.views.models import models_view
+    from oomph.web.page import page_of
 
-    with field("gpu"):
-        gpus = parse_gpus(text(case, "gpu") or "auto")
+    gpus = chosen_gpus(case)
     users = count(case, "users", 0, 4096, 0)
     context = tokens(case, "context")
     with field("purpose"):
@@ -95,19 +106,33 @@ def answer_models(case: Case) -> Answer:
             words=text(case, "words").split()[:10], engines=text(case, "only_engine").split(),
             licence="open" if case.get("open") is True else "", limit=25, progress=reporter(case),
         )  # fmt: skip
-    return {"html": models_view(answer), "models": len(answer.picks)}
+    return {"html": page_of(answer), "models": len(answer.picks)}
+
+
+# The flags by which engines are told how long a request may be.
+_LENGTHS = ("max_model_len", "context_length", "max_seq_len", "ctx_size", "num_ctx")
+
+
+def _context(case: Case) -> int:
+    """As the form says, else as the command does."""
+    if (typed := tokens(case, "context")) or not case.get("command"):
+        return typed
+    flags = deployment_of({**case, "gpu": case.get("gpu") or "H100"}).flags
+    return next((value for name in _LENGTHS if isinstance(value := flags.get(name), int) and value > 0), 0)
 
 
 def answer_compare(case: Case) -> Answer:
     from oomph.answers.compare import compare
-    from oomph.web.views.compare import compare_view
+    from oomph.web.page import page_of
 
+    model = model_of(case)
+    chosen_gpus(case, model)
     with field("text"):
         comparison = compare(
-            model_of(case), gpu=text(case, "gpu") or None, context=tokens(case, "context"),
+            model, gpu=text(case, "gpu") or None, context=_context(case),
             users=count(case, "users", 0, 4096, 0) or 1,
         )  # fmt: skip
-    return {"html": compare_view(comparison), "advice": comparison.advice}
+    return {"html": page_of(comparison), "advice": comparison.advice}
 
 
 def answer_diff(case: Case) -> Answer:
@@ -115,7 +140,7 @@ def answer_diff(case: Case) -> Answer:
 
     from oomph.answers.diff import diff
     from oomph.commands import parse_command, to_command
-    from oomph.web.views.diff import diff_view
+    from oomph.web.page import page_of
 
     before = deployment_of(case)
     other = case.get("other")
@@ -142,16 +167,17 @@ def answer_diff(case: Case) -> Answer:
         raise CommandError("nothing is different yet: choose a release, GPUs, a model or flags to compare with")
     difference = diff(before, after, lost)
     return {
-        "html": diff_view(difference), "changes": msgspec.to_builtins(difference.changes),
+        "html": page_of(difference), "changes": msgspec.to_builtins(difference.changes),
         "steps": msgspec.to_builtins(difference.steps), "flags": list(difference.flags),
     }  # fmt: skip
 
 
 def answer_simulate(case: Case) -> Answer:
     """A load of requests on the plan: {users, prompt, output}; users 0 asks for the most that are held."""
+    from oomph.report.screens.simulate import answer
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, Shape
-    from oomph.web.views.simulate import simulate_view
+    from oomph.web.page import page
 
     users, prompt, output = (count(case, k, low) for k, low in (("users", 0), ("prompt", 1), ("output", 1)))
     setup = api.prepare(deployment_of(case))
@@ -163,12 +189,12 @@ def answer_simulate(case: Case) -> Answer:
         played = api.search(setup, load, api.Target())
         around = max(1, played.users)
     sweep = _sweep(setup, load, sorted({max(1, round(share * around)) for share in SWEEP_POINTS}))
-    return {"html": simulate_view(played, sweep), "users": getattr(played, "users", users)}
+    return {"html": page(answer(played, sweep)), "users": getattr(played, "users", users)}
 
 
 def _sweep(setup: Any, load: Any, numbers: list[int]) -> list[tuple[int, Any]]:
     from oomph.simulate import api
-    from oomph.simulate.play import spread_over, times_alone
+    from oomph.simulate.play import Ends, spread_over, times_alone
     from oomph.simulate.search import MOST_WORK
 
     alone = times_alone(setup, load)
@@ -177,5 +203,5 @@ def _sweep(setup: Any, load: Any, numbers: list[int]) -> list[tuple[int, Any]]:
         at = spread_over(
             msgspec.structs.replace(load, arrivals=msgspec.structs.replace(load.arrivals, users=n)), *alone
         )
-        rows.append((n, api.simulate(setup, at, most_preemptions=1000, most_work=MOST_WORK // 2)))
+        rows.append((n, api.simulate(setup, at, Ends(1000, MOST_WORK // 2))))
     return rows

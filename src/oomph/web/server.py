@@ -1,6 +1,7 @@
 """The application and its server: loopback only, static files from the package, a handful of endpoints."""
 
 import os
+import re
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from starlette.routing import Route
 from oomph.errors import CommandError
 from oomph.web.api import Job, Workers, endpoint, progress_endpoint, upload_endpoint
 from oomph.web.guard import Guard
+from oomph.web.public import without_belongings
 from oomph.web.style import stylesheet
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _SCRIPTS = (
-    "main.js", "ask.js", "box.js", "charts.js", "controls.js", "dom.js", "forms.js", "place.js", "plots.js",
-    "releases.js", "save.js", "tables.js", "tabs.js", "theme.js", "tips.js", "words.js",
+    "main.js", "ask.js", "box.js", "charts.js", "controls.js", "dom.js", "forms.js", "kept.js", "place.js", "plots.js",
+    "read.js", "readings.js", "refusals.js", "releases.js", "save.js", "share.js", "tables.js", "tabs.js", "theme.js",
+    "tips.js", "turn.js", "view.js", "words.js",
 )  # fmt: skip
 _PAGES = {
     "/": "index.html",
@@ -49,8 +52,8 @@ JOBS = (
 UPLOADS = (Job("read", 120), Job("explain", 120, slow=True))
 
 
-def application(port: int, *, token: str, root: str = ".") -> Guard:
-    """`token`: what the browser must show; `root`: the folder that it may look at."""
+def application(port: int, *, token: str, root: str = ".", public: str = "") -> Guard:
+    """`token`: what the browser must show; `root`: the folder that it may look at; `public`: see web/public.py."""
     static = {path: _static(name) for path, name in _PAGES.items()}
     static[STYLE] = (stylesheet().encode(), _TYPES[".css"])
     started: list[Workers] = []
@@ -80,7 +83,7 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
         *[Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS],
         *[Route(f"/api/{job.name}", upload_endpoint(workers, job), methods=["POST"]) for job in UPLOADS],
     ]
-    return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)
+    return Guard(Starlette(routes=routes, lifespan=lifespan), port, token, public)
 
 
 async def _warm(workers: Workers) -> None:
@@ -106,13 +109,13 @@ def listen(port: int) -> socket.socket:
     return sock
 
 
-def make_server(port: int, *, token: str) -> "uvicorn.Server":
+def make_server(port: int, *, token: str, public: str = "") -> "uvicorn.Server":
     import uvicorn
 
     from oomph.web.patience import PatientProtocol
 
     config = uvicorn.Config(
-        application(port, token=token),
+        application(port, token=token, public=public),
         log_level="error",
         access_log=False,
         server_header=False,
@@ -124,6 +127,17 @@ def make_server(port: int, *, token: str) -> "uvicorn.Server":
         timeout_graceful_shutdown=END_SECONDS,
     )
     return uvicorn.Server(config)
+
+
+def serve_publicly(port: int, name: str) -> None:
+    """Behind a reverse proxy that answers to this name."""
+    if not re.fullmatch(r"[\w.-]{1,200}(:\d{1,5})?", name):
+        raise CommandError(f"--public {name[:100]!r} is no host's name, such as oomph.example.org")
+    os.chdir(without_belongings())
+    sock = listen(port)
+    at = sock.getsockname()[1]
+    print(f"oomph serves https://{name} at 127.0.0.1:{at} (Ctrl-C ends it)", flush=True)
+    make_server(at, token=secrets.token_urlsafe(24), public=name).run(sockets=[sock])
 
 
 def serve(port: int, *, browser: bool, root: str = ".") -> None:

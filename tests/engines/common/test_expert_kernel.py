@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 import pytest
 
 import oomph
@@ -12,8 +10,6 @@ from oomph.engines.common.shard import Layout
 from oomph.facts.vllm.expert_kernels import KERNELS, Query
 from oomph.facts.vllm.facts import at
 from oomph.ir.model import Experts, Routing, Scheme
-from oomph.report.screens.plan import render
-from oomph.report.terminal import Style
 
 CREATED = [
     ("google/gemma-4-26B-A4B-it", "4x B200", "-tp 4", 14_203_711_306),
@@ -34,7 +30,7 @@ def test_created_weights_follow_the_kernel(model: str, gpu: str, flags: str, cre
 def test_the_plan_names_the_kernel() -> None:
     plan = oomph.plan("vllm serve openai/gpt-oss-20b", gpu="H100", engine="vllm==0.32.0")
     assert plan.resolved["expert_kernels"] == ["TRITON"]
-    assert "TRITON kernel" in render(plan, Style(StringIO()), everything=True)
+    assert "TRITON kernel" in plan.text(everything=True)
     dense = oomph.plan("vllm serve Qwen/Qwen3-8B", gpu="H100", engine="vllm==0.32.0")
     assert "expert_kernels" not in dense.resolved
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,10 @@ from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.facts.llamacpp.backends import RPC
 from oomph.facts.llamacpp.builds import NEWEST, parse_build, unknown_release
 from oomph.ir.plan import Plan
-from oomph.report.plan_json import plan_json
-from oomph.report.screens.plan import Style, render
 from oomph.sources.gguf.header import read
 from oomph.sources.gguf.model import gguf_model
 from oomph.units import GIB, MIB
-from oomph.web.views.plan import plan_view
+from oomph.web.page import page_of
 
 GEMMA = "llama-server -m gemma-4-31B-it-Q4_K_M.gguf -np 1"
 
@@ -60,7 +57,7 @@ def test_swa_full_is_what_breaks_it() -> None:
     broken = made(f"{GEMMA} -c 65536 -ngl 99 --swa-full", "2x RTX 5070 Ti")
     assert fits.fits and not broken.fits and broken.verdict.stage == "kv_alloc"
     assert "failed to allocate buffer for kv cache" in broken.verdict.message
-    text = render(broken, Style(StringIO()), width=110)
+    text = broken.text(width=110)
     assert "without --swa-full" in text and "WILL NOT START" in text
 
 
@@ -75,7 +72,7 @@ def test_a_micro_batch_and_slots_cost_window_cells() -> None:
 
 def test_the_identity_of_each_gpu_is_in_the_report() -> None:
     p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 16384", "RTX 4090")
-    text = render(p, Style(StringIO()), width=110)
+    text = p.text(width=110)
     line = next(line for line in text.splitlines() if line.startswith("  GPU 0    "))
     total, rest = line.split("GPU 0")[1].split(" = ", 1)
     free, own, unaccounted = rest.split(" + (")[0], rest.split("(")[1].split(" =")[0], rest.rsplit("+", 1)[1]
@@ -197,8 +194,8 @@ def test_each_build_has_its_own_compute_buffer(
 @pytest.mark.parametrize("command", [f"{GEMMA} -c 4096", "ollama run qwen3:8b"])
 def test_json_and_page(command: str) -> None:
     p = made(command, "RTX 5090")
-    assert plan_json(p)["ranks"][0]["terms"]["weights"]["bytes"] > 0
-    assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in plan_view(p)
+    assert p.to_dict()["ranks"][0]["terms"]["weights"]["bytes"] > 0
+    assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in page_of(p)
 
 
 def test_flags_of_2026() -> None:
@@ -227,7 +224,7 @@ def test_builds_before_b9442_hold_the_mask_twice(tmp_path: Path) -> None:
 def test_experts_on_the_cpu_leave_two_gpus_unequal() -> None:
     p = made("llama-server -hf ggml-org/gpt-oss-120b-GGUF -c 131072 --n-cpu-moe 20", "2x RTX 3090")
     assert not p.fits
-    text = render(p, Style(StringIO()), width=110)
+    text = p.text(width=110)
     assert "-ts 2,1" in text and "--n-cpu-moe 27" in text and "no single flag" not in text
     assert made("llama-server -hf ggml-org/gpt-oss-120b-GGUF -c 131072 --n-cpu-moe 20 -ts 2,1", "2x RTX 3090").fits
 
@@ -240,7 +237,7 @@ def test_a_cpu_alone_lays_weights_out_anew(tmp_path: Path) -> None:
     assert alone.resolved["host"]["repacked"] == blocks > 0 and not beside.resolved["host"]["repacked"]
     assert not made(f"llama-server -m {path} -dev none --no-repack", "RTX 4090").resolved["host"]["repacked"]
     assert alone.host is not None and "repacked weights" in [part.name for part in alone.host.parts]
-    assert "Host " in render(alone, Style(StringIO()), width=110)
+    assert "Host " in alone.text(width=110)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from msgspec.structs import replace
 
 from oomph.answers.bare_plan import run
 from oomph.commands import parse_command
+from oomph.engines.llamacpp import planner
+from oomph.engines.llamacpp.compute import VERIFIED
+from oomph.engines.llamacpp.measure import measure
 from oomph.ir.plan import Plan
 from oomph.sources.gpu import parse_gpus
 from oomph.units import MIB
@@ -56,7 +59,12 @@ def planned(row: dict[str, Any], file: Callable[[str], Path]) -> Plan:
     gpus = parse_gpus("H200" if cuda else f"{row['gpus']}x{(row['mib'] + CONTEXT) / 1024:.6f}GiB")
     if cuda and row["mib"]:
         gpus = tuple(replace(gpu, used_bytes=gpu.total_bytes - row["mib"] * MIB) for gpu in gpus)
-    return run(replace(parse_command(command, engine="llama.cpp==v0.5.0"), gpus=tuple(gpus)))
+    neutral = {} if row.get("reordered") else {"GGML_VK_DISABLE_GRAPH_OPTIMIZE": "1"}
+    deployment = parse_command(command, engine="llama.cpp==v0.5.0")
+    with pytest.MonkeyPatch.context() as patch:
+        if row["kind"] == "measured":  # llama.cpp counted as --fit does
+            patch.setattr(planner, "measure", partial(measure, fitting=True))
+        return run(replace(deployment, gpus=tuple(gpus), environment={**deployment.environment, **neutral}))
 
 
 def buffers(plan: Plan, backend: str) -> dict[str, float]:
@@ -94,7 +102,7 @@ def real_buffers(row: dict[str, Any]) -> dict[str, float]:
 
 
 def test_every_buffer(file: Callable[[str], Path]) -> None:
-    """Of the GPUs within 1 MiB or 1 % in 97 of 100, of the host within 5 %; six of the GPUs are below by more."""
+    """Of the GPUs within 1 MiB or 1 %, of the host within 5 %, in 998 of 1,000; none of the GPUs' is below by more."""
     wrong: list[tuple[Any, ...]] = []
     below: list[tuple[Any, ...]] = []
     count = 0
@@ -113,8 +121,8 @@ def test_every_buffer(file: Callable[[str], Path]) -> None:
                 if value < printed and not key.startswith("host"):
                     below.append(wrong[-1])
     assert count > 1200
-    assert len(below) <= 6, below
-    assert len(wrong) < 0.03 * count, (len(wrong), count, wrong[:10])
+    assert not below, below
+    assert len(wrong) < 0.002 * count, (len(wrong), count, wrong[:10])
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["kind"] == "fit"], ids=lambda row: row["id"])
@@ -129,3 +137,9 @@ def test_what_fit_decides(row: dict[str, Any], file: Callable[[str], Path]) -> N
     else:
         assert resolved["offloaded"] == row["layers"]
         assert not any(row["split"]) or resolved["layers_per_gpu"] == row["split"]
+
+
+def test_architectures_called_exact_have_rows() -> None:
+    """A narrow interval is earned: each architecture that has one was loaded for real, and nothing of it was wrong."""
+    loaded = {row["metadata"]["general.architecture"] for row in stored("models.jsonl.gz")}
+    assert loaded - {"hy_v3"} == VERIFIED

@@ -81,3 +81,12 @@ def test_a_choice_says_what_it_gives_up() -> None:
 def test_listening_is_a_running_server_in_every_build(line: str) -> None:
     log = f"0.00.1.2 I srv    load_model: loading model 'x.gguf'\n0.00.2.3 I srv  llama_server: model loaded\n{line}\n"
     assert explain(log).failed is False
+
+
+def test_the_page_searches_files_and_cards_of_the_engine_that_is_asked_for() -> None:
+    from oomph.web.searches import answer_cards, answer_fit
+
+    asked = {"model": "Qwen/Qwen3-8B", "gpu": "RTX 3060 12GB", "engine": "llama.cpp"}
+    assert "llama-server -m Qwen3-8B" in answer_fit(asked)["html"] and answer_fit(asked)["met"]
+    assert "ollama run" in answer_fit({**asked, "engine": "ollama"})["html"]
+    assert "llama-server -m Qwen3-8B" in answer_cards({**asked, "context": "8192"})["html"]

@@ -15,6 +15,7 @@ from oomph.answers.plan import plan
 from oomph.engines.ollama.store import find, parse_name
 from oomph.errors import CannotPlan, InputError, UnknownModel
 from oomph.facts.ollama.defaults import default_batch, default_context
+from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.units import GIB
 
 
@@ -90,3 +91,20 @@ def test_names_that_are_none(name: str) -> None:
 def test_unknown_names() -> None:
     with pytest.raises(UnknownModel, match="neither in Ollama's store"):
         plan("OLLAMA_MODELS=/nowhere ollama run surely-not-a-model:7b", gpu="RTX 4090")
+
+
+def test_the_switch_for_large_allocations_is_a_planned_remedy() -> None:
+    switch = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1"
+    tight = plan("ollama run llama3.1:8b", gpu="Arc A770 16GB")
+    assert tight.verdict.outcome == "close" and tight.advice is not None
+    assert tight.advice.fixes[0].change.label == switch
+    assert plan(f"{switch} ollama run llama3.1:8b", gpu="Arc A770 16GB").verdict.outcome == "fits"
+    assert all(
+        judged.change.label != switch
+        for judged in plan("ollama run llama3.1:8b", gpu="RTX 4090").advice.fixes  # type: ignore[union-attr]
+    )
+
+
+@pytest.mark.parametrize("name", [*LATEST, *MODELS])
+def test_every_name_of_the_library_is_planned(name: str) -> None:
+    assert plan(f"ollama run {name}", gpu="H200", advise=False).ranks

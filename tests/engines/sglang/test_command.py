@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from oomph import plan
 from oomph.answers.plan import parse, run
 from oomph.commands import parse_command, parse_text, to_command
 from oomph.errors import CommandError
@@ -87,3 +88,12 @@ def test_a_parser_that_the_release_does_not_know_is_refused() -> None:
     assert not old.verdict.fits
     assert "argument --tool-call-parser: invalid choice: 'kimi_k3' (choose from 'apertus2509'" in old.verdict.message
     assert run(replace(parse(words.split(), "sglang==0.5.17"), gpus=parse_gpus("H100"))).verdict.fits
+
+
+def test_a_word_that_is_no_choice_of_any_release_is_refused_with_a_way_out() -> None:
+    serve = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B"
+    for words in ("--attention-backend nosuch", "--quantization nosuch", "--load-format nosuch"):
+        answer = plan(f"{serve} {words}", gpu="H100")
+        assert f"argument {words.split()[0]}: invalid choice: 'nosuch'" in answer.verdict.message
+        assert answer.advice is not None and answer.advice.fixes
+    assert plan(f"{serve} --attention-backend fa3", gpu="H100", advise=False).fits

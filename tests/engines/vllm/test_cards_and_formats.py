@@ -34,6 +34,16 @@ def test_a_published_release_has_no_code_for_the_card(gpu: str, release: str, ru
         assert own.fits and any("--own-build" in note for note in own.warnings)
 
 
+@pytest.mark.parametrize("gpu", ["MI60", "MI100", "RX 6800 XT", "RX 7600 XT"])
+def test_the_images_for_rocm_have_no_code_for_older_cards(gpu: str) -> None:
+    command = "vllm serve Qwen/Qwen3-0.6B --max-model-len 2048"
+    plan = planned(gpu, command)
+    assert not plan.fits and plan.verdict.refusal == "card"
+    assert "HIP error" in plan.verdict.message and "CUDA" not in plan.verdict.message
+    assert planned(gpu, command, own_build=True).verdict.refusal == ""
+    assert planned(gpu.replace("MI60", "MI210").replace("MI100", "MI300X"), command).fits is gpu.startswith("MI")
+
+
 def test_the_gate_is_red_for_such_a_card(tmp_path: Path) -> None:
     (tmp_path / "compose.yaml").write_text(
         "services:\n  a:\n    image: vllm/vllm-openai:v0.32.0\n"
@@ -57,6 +67,10 @@ def test_the_gate_is_red_for_such_a_card(tmp_path: Path) -> None:
         ("MI300X", "Qwen/Qwen3-8B-FP8", "0.32.0", ""),
         ("MI300X", "Qwen/Qwen3-8B-AWQ", "0.11.0", ""),
         ("Gaudi 3", "nvidia/Qwen3-8B-NVFP4", "0.32.0", "no kernel for NVFP4"),
+        ("RX 7900 XTX", "RedHatAI/Qwen3-8B-FP8-dynamic", "0.32.0", "no FP8 kernel for the"),
+        ("MI250X", "Qwen/Qwen3-4B --quantization fp8", "0.21.0", "no FP8 kernel for the"),
+        ("MI300X", "RedHatAI/Qwen3-8B-FP8-dynamic", "0.32.0", ""),
+        ("RX 7900 XTX", "Qwen/Qwen3-8B-FP8", "0.32.0", ""),  # in blocks: Triton's kernel
     ],
 )
 def test_formats_of_other_makers_cards(gpu: str, model: str, release: str, words: str) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from oomph.answers.plan import plan
 from oomph.facts.vllm.facts import at
-from oomph.report.plan_json import plan_json
 
 QWEN = "Qwen/Qwen3-8B"
 MOE = "Qwen/Qwen3-30B-A3B"
@@ -87,7 +86,7 @@ def test_a_modelopt_checkpoint_decides_itself() -> None:
 def test_a_converted_model_has_no_head() -> None:
     def created(flags: str) -> int:
         answer = plan(f"vllm serve Qwen/Qwen3-8B {flags}", gpu="H100", engine="vllm==0.32.0")
-        return int(plan_json(answer)["ranks"][0]["terms"]["weights"]["created_bytes"])
+        return int(answer.to_dict()["ranks"][0]["terms"]["weights"]["created_bytes"])
 
     head = 151936 * 4096 * 2
     assert created("") - created("--runner pooling") == head
@@ -127,7 +126,7 @@ def test_an_encoder_is_whole_only_where_its_class_says_so() -> None:
     def created(model: str, mode: str) -> int:
         command = f"vllm serve {model} -tp 4 --mm-encoder-tp-mode {mode}"
         answer = plan(command, gpu="4x H100", engine="vllm==0.32.0")
-        return int(plan_json(answer)["ranks"][0]["terms"]["weights"]["created_bytes"])
+        return int(answer.to_dict()["ranks"][0]["terms"]["weights"]["created_bytes"])
 
     qwen, mistral = "Qwen/Qwen2.5-VL-7B-Instruct", "mistralai/Mistral-Small-3.2-24B-Instruct-2506"
     assert created(qwen, "data") > created(qwen, "weights")

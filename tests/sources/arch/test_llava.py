@@ -47,7 +47,7 @@ def test_onevision_has_a_newline_and_counts_tiles() -> None:
         image_grid_pinpoints=[[28, 28], [84, 84]],
     )
     assert tensors(model)["image_newline"] == ((64,), "BF16")
-    assert [m.max_tokens for m in model.modalities] == [4 * 10]
+    assert [(m.name, m.max_tokens, m.patches) for m in model.modalities] == [("image", 36, 40), ("video", 17, 64)]
 
 
 def test_internvl_reads_llm_config() -> None:

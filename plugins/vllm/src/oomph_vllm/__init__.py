@@ -2,7 +2,7 @@
 
 vLLM calls `register` in each of its processes (entry point `vllm.general_plugins`). It imports nothing heavy and
 changes nothing that vLLM does: a failure of ours is one log line. `OOMPH=0` turns it off, `OOMPH=quiet` only records,
-`OOMPH=refuse` stops a start that the plan calls impossible.
+`OOMPH=refuse` stops a start that the plan calls impossible, `OOMPH=watch` also looks while it serves.
 """
 
 import logging
@@ -36,5 +36,5 @@ def register() -> None:
 
 
 def mode() -> str:
-    """`0`, `quiet`, `refuse`, or empty: print and record."""
+    """`0`, `quiet`, `refuse`, `watch`, or empty: print and record."""
     return os.environ.get("OOMPH", "").strip().lower()

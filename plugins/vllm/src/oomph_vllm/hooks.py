@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from oomph_vllm import mode
+
 READING_LIMIT_S = 5.0  # one reading may take so long; a longer one is left alone and ends the watching
 
 log = logging.getLogger("vllm.oomph")
@@ -28,6 +30,7 @@ class Hook(NamedTuple):
     reads: str  # what is read there, for people
     since: str = "0.20.0"
     until: str = ""  # the first release without it
+    mode: str = ""  # the OOMPH=... that asks for it; empty: always
 
 
 _WORKER, _V1, _V2 = "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu_model_runner", "vllm.v1.worker.gpu.model_runner"
@@ -45,15 +48,26 @@ HOOKS = (
     Hook(_WORKER, "Worker.execute_model", "runtime_request", "the batch that died"),
     Hook(_WORKER, "Worker.sleep", "sleep", "what sleeping freed"),
     Hook(_WORKER, "Worker.wake_up", "wake_up", "what waking up took"),
-    Hook(_V1, "GPUModelRunner.profile_cudagraph_memory", "cudagraph_profile", "the graphs' estimate", "0.19.0"),
+    Hook(
+        "vllm.v1.core.sched.scheduler",
+        "Scheduler.schedule",
+        "runtime_request",
+        "free blocks and what requests may write",
+        mode="watch",
+    ),
+    Hook(_V1, "GPUModelRunner.profile_cudagraph_memory", "cudagraph_profile", "the graphs' estimate"),
     Hook(_V1, "GPUModelRunner.capture_model", "cudagraph_capture", "the captured graphs"),
     Hook(_V1, "GPUModelRunner.sample_tokens", "runtime_request", "the batch that died"),
-    Hook(_V2, "GPUModelRunner.profile_cudagraph_memory", "cudagraph_profile", "the graphs' estimate", "0.24.0"),
-    Hook(_V2, "GPUModelRunner.capture_model", "cudagraph_capture", "the captured graphs", "0.21.0"),
-    Hook(_V2, "GPUModelRunner.sample_tokens", "runtime_request", "the batch that died", "0.21.0"),
+    Hook(_V2, "GPUModelRunner.profile_cudagraph_memory", "cudagraph_profile", "the graphs' estimate"),
+    Hook(_V2, "GPUModelRunner.capture_model", "cudagraph_capture", "the captured graphs"),
+    Hook(_V2, "GPUModelRunner.sample_tokens", "runtime_request", "the batch that died"),
 )
 
 Reading = Callable[[Hook, Sequence[Any], Any], None]
+
+
+def never() -> bool:
+    return False
 
 
 class Watch(NamedTuple):
@@ -62,6 +76,7 @@ class Watch(NamedTuple):
     before: Reading
     after: Reading
     failed: Reading
+    is_due: Callable[[], bool] = never  # whether a call while serving is looked at; without OOMPH=watch none is
 
 
 def install(hooks: Sequence[Hook] = HOOKS, watch: Watch | None = None) -> None:
@@ -72,6 +87,8 @@ def install(hooks: Sequence[Hook] = HOOKS, watch: Watch | None = None) -> None:
         watch = watching.watch
     waiting: dict[str, list[Hook]] = {}
     for hook in hooks:
+        if hook.mode not in ("", mode()):
+            continue
         if (module := sys.modules.get(hook.module)) is not None and _is_complete(module):
             patch(module, hook, watch)
         else:
@@ -124,7 +141,7 @@ def patch(module: Any, hook: Hook, watch: Watch) -> bool:
 
 
 def wrapped(original: Callable[..., Any], hook: Hook, watch: Watch) -> Callable[..., Any]:
-    """The same call with readings around it. Serving is hot: only its failure is looked at."""
+    """The same call with readings around it. Serving is hot: its failure is looked at, and what `is_due` asks for."""
     serves = hook.stage == "runtime_request"
 
     @functools.wraps(original)
@@ -136,7 +153,7 @@ def wrapped(original: Callable[..., Any], hook: Hook, watch: Watch) -> Callable[
         except BaseException as error:
             safely(watch.failed, hook, (*args, *kwargs.values()), error)
             raise
-        if not serves:
+        if not serves or watch.is_due():
             safely(watch.after, hook, args, result)
         return result
 

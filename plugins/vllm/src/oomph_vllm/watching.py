@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from oomph_vllm import Refused, lines, log_lines, mode, planning, run, state
+from oomph_vllm import Refused, lines, log_lines, mode, planning, recording, run, serving, state
 from oomph_vllm.config import environment, value_at, words
 from oomph_vllm.frames import frames_of, part_of
 from oomph_vllm.hooks import Hook, Watch
@@ -59,6 +59,8 @@ def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
         _engine_starts(next((each for each in args[1:] if hasattr(each, "model_config")), None))
         return
     _look_at(owner)
+    if hook.stage == "weights_load":
+        recording.begin()
     stage = {"stage": hook.stage, "at": time.time(), "before": state.gpu(Process.device)}
     record = _record()
     record["stages"].append(stage)
@@ -75,6 +77,9 @@ def after(hook: Hook, args: Sequence[Any], result: Any) -> None:
             _engine_gone()
         return
     _look_at(args[0] if args else None)
+    if hook.stage == "runtime_request":
+        _serves(hook, args)
+        return
     record = _record()
     stage: dict[str, Any] = next((each for each in reversed(record["stages"]) if each["stage"] == hook.stage), {})
     stage |= {"seconds": round(time.time() - stage.get("at", time.time()), 3), "after": state.gpu(Process.device)}
@@ -83,6 +88,21 @@ def after(hook: Hook, args: Sequence[Any], result: Any) -> None:
         _engine_ready()
         return
     run.write(_name(), record)
+
+
+def _serves(hook: Hook, args: Sequence[Any]) -> None:
+    """OOMPH=watch: the engine's process sees the requests, a worker sees the card."""
+    if hook.name == "Scheduler.schedule":
+        serving.look_at_scheduler(args[0])
+    elif Process.rank == 0:
+        record = _record()
+        ready: dict[str, Any] = next((each for each in record["stages"] if each["stage"] == "sampler_warmup"), {})
+        allocated = int(ready.get("after", {}).get("allocated", 0))
+        serving.look_at_card(state.gpu(Process.device), allocated, int(record["measured"].get("activation_peak", 0)))
+
+
+def _is_due() -> bool:
+    return mode() == "watch" and serving.is_due()
 
 
 def _measured(stage: str, owner: Any, result: Any) -> dict[str, int]:
@@ -135,7 +155,10 @@ def _engine_ready() -> None:
     if Process.plan is None:
         return
     Process.plan.wait()
-    record = {**rank, "kind": "start", "planned": Process.plan.answer, "environment": environment()}
+    record = {
+        **rank, "kind": "start", "card": state.card(), "command": words(Process.config), "planned": Process.plan.answer,
+        "environment": environment(),
+    }  # fmt: skip
     run.write("start", record)
     if mode() != "quiet":
         lines.say(lines.ledger(Process.plan.answer, rank["measured"]))
@@ -164,6 +187,8 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
         },
         "log": [*log_lines.kept(), *"".join(traceback.format_exception(error)).splitlines()],
     }  # fmt: skip
+    if (snapshot := recording.write(Process.rank)) is not None:
+        record["snapshot"] = str(snapshot)
     file = run.write(f"death-{_name()}", record)
     if Process.rank == 0:
         record["explanation"] = planning.explained(record)
@@ -204,4 +229,4 @@ def _batch(args: Sequence[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-watch = Watch(before, after, failed)
+watch = Watch(before, after, failed, _is_due)

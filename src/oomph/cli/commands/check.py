@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.options import html_option, write_html
-from oomph.errors import CommandError
+from oomph.cli.options import html_option
+from oomph.cli.show import write_page
+from oomph.cli.words import settings_of
 from oomph.text.output_file import write_output
 from oomph.text.printable import without_commands
 
@@ -22,7 +23,7 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
 @click.option("--exclude", metavar="GLOB", multiple=True, help="Files or folders to leave out; may be repeated.")
-@click.option("--set", "names", metavar="NAME=WHAT", multiple=True, help="What a model's name is: a folder or an id.")
+@click.option("--set", "names", metavar="NAME=WHAT", multiple=True, help="What a model's name, or a variable, is.")
 @click.option("--own-build", is_flag=True, help="Engines were built from source, with code for these cards.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to print. Default text.")
 @click.option("--output", metavar="FILE", help="Write it to a file, and the table to the terminal.")
@@ -52,8 +53,8 @@ def command(
         engine=engine,
         margin=margin,
         exclude=exclude,
-        environment=dict(os.environ),
-        names=_names(names),
+        environment={**os.environ, **settings_of(names)},
+        names=settings_of(names),
         advise=html is not None,
         own_build=own_build,
     )
@@ -63,15 +64,8 @@ def command(
     if commands := _commands(answer, form):
         getattr(sys.stdout, "write_commands", sys.stdout.write)(commands)
     sys.stdout.write(_body(answer, form))
-    write_html(html, "check", answer)
+    write_page(answer, html)
     return answer.lenient_exit_code if allow_unplanned else answer.exit_code
-
-
-def _names(pairs: tuple[str, ...]) -> dict[str, str]:
-    for pair in pairs:
-        if not all(part.strip() for part in pair.partition("=")):
-            raise CommandError(f"--set {pair[:80]!r} is not NAME=WHAT, such as org/name=./folder")
-    return {name.strip(): what.strip() for name, _, what in (pair.partition("=") for pair in pairs)}
 
 
 def _commands(check: "Check", form: str) -> str:
@@ -82,15 +76,12 @@ def _commands(check: "Check", form: str) -> str:
 
 def _body(check: "Check", form: str) -> str:
     if form in ("text", "github"):
-        from oomph.report.screens.check import render
-        from oomph.report.terminal import Style, columns
+        from oomph.report.terminal import Style
+        from oomph.report.views import screen_of
 
-        return render(check, Style(sys.stdout), width=columns())
+        return screen_of(check, Style(sys.stdout)) + "\n"
     if form == "json":
-        from oomph.report.json import dumps
-        from oomph.report.screens.check import check_json
-
-        return dumps(check_json(check)) + "\n"
+        return check.to_json(indent=2) + "\n"
     from oomph.report import check_formats
 
     if form == "junit":

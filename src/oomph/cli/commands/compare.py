@@ -2,7 +2,7 @@
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import html_option
 from oomph.cli.show import show
 
 
@@ -13,17 +13,25 @@ from oomph.cli.show import show
     "--users", type=click.IntRange(1, 4096), default=1, metavar="N", help="Requests of that context at once. Default 1."
 )
 @click.option("--engines", metavar="LIST", default="", help="Which engines to compare: vllm,llamacpp.")
+@click.option(
+    "--prompt", metavar="TOKENS", default="", help="Tokens that each user sends: the same load on every engine."
+)
+@click.option("--output", metavar="TOKENS", default="", help="Tokens of each answer. Default 250.")
+@click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
+@click.option("--tpot", type=float, default=50.0, help="... and P95 milliseconds per token; 50, 0 for any.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @html_option
 @click.argument("model")
 def command(
-    gpu: str | None, context: str, users: int, engines: str, as_json: bool, html: str | None, model: str
-) -> int:
+    gpu: str | None, context: str, users: int, engines: str, prompt: str, output: str, ttft: float, tpot: float,
+    as_json: bool, html: str | None, model: str,
+) -> int:  # fmt: skip
     """Which engine for this model here? vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama.
 
     \b
     oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k
     oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090" --users 4
+    oomph compare Qwen/Qwen3-8B --gpu H100 --users 100 --prompt 1k --output 250 --tpot 30
     """
     from oomph.answers.compare import compare
     from oomph.cli.progress import progress
@@ -33,8 +41,13 @@ def command(
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
     tokens = parse_tokens(context, what="--context") if context else 0
+    prompt_tokens, output_tokens = (
+        parse_tokens(text, what=option) if text else 0 for text, option in ((prompt, "--prompt"), (output, "--output"))
+    )
     with progress("compare") as step:
-        comparison = compare(model, gpu=gpu, context=tokens, users=users, engines=chosen, progress=step)
-    show(comparison, as_json=as_json)
-    write_html(html, "compare", comparison)
+        comparison = compare(
+            model, gpu=gpu, context=tokens, users=users, engines=chosen, prompt=prompt_tokens, output=output_tokens,
+            ttft=ttft, tpot=tpot / 1000, progress=step,
+        )  # fmt: skip
+    show(comparison, as_json=as_json, html=html)
     return 0 if any(r.fits for r in comparison.rows) else 1

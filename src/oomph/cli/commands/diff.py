@@ -2,7 +2,7 @@
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import html_option
 from oomph.cli.show import show
 from oomph.errors import CommandError
 
@@ -55,6 +55,5 @@ def command(
         to_model=to_model,
         users=load or "",
     )
-    show(difference, as_json=as_json)
-    write_html(html, "diff", difference)
+    show(difference, as_json=as_json, html=html)
     return exit_code(difference.after.verdict)

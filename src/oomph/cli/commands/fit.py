@@ -4,8 +4,9 @@ import sys
 
 import click
 
-from oomph.cli.options import html_option, write_html
-from oomph.cli.show import show
+from oomph.cli.options import html_option
+from oomph.cli.show import show, write_page
+from oomph.emit import FORMS
 from oomph.errors import CommandError
 
 
@@ -26,10 +27,7 @@ from oomph.errors import CommandError
 @click.option("--all", "show_all", is_flag=True, help="The whole front.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 @html_option
-@click.option(
-    "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice"]),
-    help="Print the pick alone, ready to use.",
-)  # fmt: skip
+@click.option("--emit", type=click.Choice(FORMS), help="Print the pick alone, ready to use.")
 @click.option("--gpus-per-node", type=click.IntRange(0, 64), default=0, help="For several nodes; 8.")
 def command(
     model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
@@ -81,9 +79,9 @@ def command(
         from oomph.emit import emit as write
 
         sys.stdout.write(write(result.pick.plan, emit, per_node=gpus_per_node))
+        write_page(result, html)
     else:
-        show(result, as_json=as_json, indent=2, everything=show_all)
-    write_html(html, "fit", result)
+        show(result, as_json=as_json, indent=2, everything=show_all, html=html)
     return 0 if result.met else 1
 
 
@@ -118,9 +116,9 @@ def _placed(
         if not row.command:
             raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")
         sys.stdout.write(row.command + "\n")
+        write_page(result, html)
     else:
-        show(result, as_json=as_json, indent=2)
-    write_html(html, "compare", result)
+        show(result, as_json=as_json, indent=2, html=html)
     return 0 if row.fits else 1
 
 

@@ -1,12 +1,12 @@
 """`oomph gpus [NAME]`: the GPUs that oomph knows, or which of them, and how many, a model needs."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import html_option
 from oomph.cli.show import show
+from oomph.emit import FORMS
 from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine: vllm==0.21.0, llamacpp.")
 @click.option("--all", "show_all", is_flag=True, help="All lines, legacy and modified cards too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@click.option("--emit", type=click.Choice(FORMS), help="With a model: print the first line alone, ready to use.")
 @html_option
 def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
@@ -43,6 +44,7 @@ def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     oomph gpus Qwen3.6-27B --prices prices.csv --sort speed
     oomph gpus Qwen3-32B --users 8 --prices rent.csv --api-price 0.15/0.60 --hours 12
     oomph gpus Qwen3-8B --engine llamacpp
+    oomph gpus Qwen3-32B --users 8 --emit skypilot
     oomph gpus                       the cards, with the bytes that the driver really reports
     oomph gpus 5070                  those with 5070 in their name
     oomph gpus "2x RTX 5070 Ti"      what --gpu would take this for
@@ -50,7 +52,7 @@ def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """
     text = " ".join(name)
     searches = any(
-        options[key] for key in ("context", "users", "prices", "card", "only", "engine", "sort", "api_price")
+        options[key] for key in ("context", "users", "prices", "card", "only", "engine", "sort", "api_price", "emit")
     )
     if searches and not text:
         raise CommandError("no model to find cards for", hint="oomph gpus gpt-oss-120b --context 32k")
@@ -59,12 +61,7 @@ def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     from oomph.ir.hardware import GpuList
 
     known = GpuList(_devices(text))
-    if options["html"] is not None:
-        from oomph.web.document import write_document
-        from oomph.web.views.cards import known_cards_view
-
-        write_document(known_cards_view(known.gpus), "oomph gpus", options["html"])
-    sys.stdout.write(known.to_json(indent=2) + "\n" if as_json else known.text())
+    show(known, as_json=as_json, indent=2, html=options["html"])
     return 0
 
 
@@ -86,8 +83,12 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
             api=parse_api(options["api_price"]) if options["api_price"] else None,
             load=Load(options["prompt"], options["output"], options["hours"]), progress=step,
         )  # fmt: skip
-    show(result, as_json=as_json, indent=2)
-    write_html(options["html"], "cards", result, "oomph gpus")
+    if options["emit"] and result.cards:
+        from oomph.emit import emit
+
+        print(emit(result.cards[0].plan, options["emit"]), end="")
+        return 0
+    show(result, as_json=as_json, indent=2, html=options["html"])
     return 130 if result.interrupted and not result.cards else 0 if result.cards else 1
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import html_option
 from oomph.cli.show import show
 
 
@@ -25,5 +25,4 @@ def command(model: tuple[str, ...], as_json: bool, html: str | None, fresh: bool
     from oomph.sources.load import load_model
 
     inspection = inspect(load_model(" ".join(model), fresh=fresh))
-    write_html(html, "inspect", inspection)
-    show(inspection, as_json=as_json, indent=2)
+    show(inspection, as_json=as_json, indent=2, html=html)

@@ -70,10 +70,10 @@ def _learn(log: str, gpu: str | None, engine: str, words: str) -> "tuple[Start |
 
 def _print(starts: "Sequence[Start]", as_json: bool, *, listed: bool = False) -> None:
     if as_json:
+        from oomph.report.contract.several import learn_output
         from oomph.report.json import dumps
-        from oomph.report.screens.learn import starts_json
 
-        print(dumps(starts_json(starts)))
+        print(dumps(learn_output(starts)))
     elif listed:
         from oomph.report.screens.learn import list_lines
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import html_option
 from oomph.cli.show import show
 from oomph.errors import CommandError
 
@@ -55,6 +55,5 @@ def run(words: tuple[str, ...], gpu: str, context: str, options: dict[str, Any])
             since=options["since"], largest=options["largest"], smallest=options["smallest"],
             limit=options["limit"], headless=bool(options.get("headless")), progress=step,
         )  # fmt: skip
-    show(answer, as_json=options["as_json"], indent=2)
-    write_html(options["html"], "models", answer)
+    show(answer, as_json=options["as_json"], indent=2, html=options["html"])
     return 130 if answer.interrupted and not answer.picks else 0 if answer.picks else 1

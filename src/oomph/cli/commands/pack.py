@@ -2,6 +2,7 @@
 
 import click
 
+from oomph.cli.options import html_option
 from oomph.cli.show import show
 from oomph.errors import CommandError
 
@@ -13,10 +14,11 @@ from oomph.errors import CommandError
 @click.option("--asleep", metavar="NAME", multiple=True, help="A service that sleeps while the others run.")
 @click.option("--solver", type=click.Choice(["cp-sat", "plain"]), help="How to search; the best there is by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@html_option
 @click.argument("words", nargs=-1, metavar="FILE | COMMAND...")
 def command(
     gpu: str | None, engine: str, ram: str, asleep: tuple[str, ...], solver: str | None, as_json: bool,
-    words: tuple[str, ...],
+    html: str | None, words: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Several services on one machine.
 
@@ -30,10 +32,14 @@ def command(
             "nothing to pack", hint='oomph pack --gpu H100 compose.yaml, or commands: "vllm serve MODEL"'
         )
     from oomph.api import pack
+    from oomph.cli.progress import progress
 
     memory = ram or (_own_memory() if gpu is None else 0)
-    packed = pack(words, gpu=gpu or "auto", engine=engine, ram=memory, asleep=asleep, solver=solver or "")
-    show(packed, as_json=as_json)
+    with progress("pack") as step:
+        packed = pack(
+            words, gpu=gpu or "auto", engine=engine, ram=memory, asleep=asleep, solver=solver or "", progress=step
+        )
+    show(packed, as_json=as_json, html=html)
     return {"fits": 0, "fails": 1}.get(packed.outcome, 4)
 
 

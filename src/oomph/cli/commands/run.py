@@ -12,9 +12,14 @@ from oomph.errors import CommandError, OomphError
 @click.option("--gpu", metavar="GPUS", help="The GPUs; the live ones by default.")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")
 @click.option("--force", is_flag=True, help="Start even what cannot fit.")
+@click.option(
+    "--snapshot", metavar="FILE", help="Where vLLM dies, PyTorch's record of what was allocated (oomph-vllm)."
+)
 @click.option("--retry", is_flag=True, help="After a failure start again with the best verified remedy, once.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND")
-def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple[str, ...]) -> int:
+def command(
+    gpu: str | None, engine: str, force: bool, snapshot: str | None, retry: bool, words: tuple[str, ...]
+) -> int:
     """Start a server with its memory foreseen.
 
     \b
@@ -33,9 +38,13 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
         from oomph.ir.timeline import STAGE_WORDS
 
         _say(f"will not start, it dies {STAGE_WORDS[plan.verdict.stage or 'other'][1]}; started all the same (--force)")
+    if snapshot:
+        _record(snapshot)
     code, text = _start(list(words), plan)
     if code == 0 or code in (130, 143):
         return code
+    if snapshot:
+        _say_recorded(snapshot)
     remedy = _explain(text, plan)
     if retry and remedy:
         import shlex
@@ -45,6 +54,28 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
         if code not in (0, 130, 143):
             _explain(text, None)
     return code
+
+
+_VARIABLE = "OOMPH_SNAPSHOT"  # which the plugin inside of vLLM reads
+
+
+def _record(path: str) -> None:
+    """The engine records its own memory: its plugin has to be where the engine is."""
+    import os
+    from importlib.util import find_spec
+
+    os.environ[_VARIABLE] = os.path.abspath(path)
+    if find_spec("oomph_vllm") is None:
+        _say("--snapshot needs oomph-vllm beside vLLM: pip install oomph-vllm (not seen here; started all the same)")
+
+
+def _say_recorded(path: str) -> None:
+    import os
+
+    if os.path.exists(path):
+        _say(f"its memory when it died: oomph explain {path}")
+    else:
+        _say(f"no snapshot was written to {path}: nothing of the engine recorded it")
 
 
 def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
@@ -97,7 +128,6 @@ def _learn(text: str, plan: Any) -> None:
 def _explain(text: str, plan: Any) -> str:
     """Print why it died; the command of the best verified remedy, "" where there is none."""
     from oomph.doctor.explain import explain
-    from oomph.report.screens.explain import text as render
 
     deployment = plan.deployment if plan is not None else None
     try:
@@ -105,7 +135,7 @@ def _explain(text: str, plan: Any) -> str:
     except OomphError as unknown:
         _say(f"the log does not tell why: {unknown.message}")
         return ""
-    sys.stderr.write(render(explanation) + "\n")
+    sys.stderr.write(explanation.text(width=100) + "\n")
     return next((r.command for r in explanation.remedies if r.verified and r.command), "")
 
 

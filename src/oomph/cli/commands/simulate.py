@@ -137,13 +137,9 @@ def _upgraded(api: Any, setup: Any, options: dict[str, Any]) -> Any:
 
 
 def _print(answer: Any, options: dict[str, Any]) -> None:
-    show(answer, as_json=options["as_json"])
+    show(answer, as_json=options["as_json"], html=options["html"])
     if options["svg"]:
-        from oomph.report.simulate_svg import write
+        from oomph.report.svg import write_plots
+        from oomph.report.views import answer_of
 
-        write(answer, options["svg"])
-    if options["html"]:
-        from oomph.web.document import write_document
-        from oomph.web.views.simulate import any_simulation_view
-
-        write_document(any_simulation_view(answer), "oomph simulate", options["html"])
+        write_plots(answer_of(answer), options["svg"])

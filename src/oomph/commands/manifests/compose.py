@@ -15,6 +15,7 @@ from oomph.commands.wrappers import container_call
 from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError, OomphError
 
+_DEEPEST = 8  # services that extend one another
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]{0,4096}))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
@@ -25,10 +26,29 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
     if not isinstance(services, dict):
         raise CommandError(f"{short(name)} has no services")
     out: dict[str, Call] = {}
+    bases = {_base_of(service) for service in services.values()}
     for key, service in services.items():
+        service = _extended(service, services)
+        if key in bases and isinstance(service, dict) and not service.get("command"):
+            continue  # what others extend, and what starts nothing by itself
         if isinstance(service, dict) and _runs_engine(service):
             out[str(key)] = _call_or_refusal(service, environment, shown(f"{name}: service {key}"))
     return out
+
+
+def _base_of(service: Any) -> str:
+    """The service of the same file that this one extends; "" = none."""
+    base = service.get("extends") if isinstance(service, dict) else None
+    if isinstance(base, dict):
+        return "" if base.get("file") else str(base.get("service") or "")
+    return base if isinstance(base, str) else ""
+
+
+def _extended(service: Any, services: Mapping[Any, Any], depth: int = 0) -> Any:
+    base = services.get(_base_of(service))
+    if not isinstance(base, dict) or not isinstance(service, dict) or depth > _DEEPEST:
+        return service
+    return {**_extended(base, services, depth + 1), **service}
 
 
 def _runs_engine(service: Mapping[str, Any]) -> bool:

@@ -29,13 +29,35 @@ def yaml_word(value: Any) -> str:
     return "true" if value is True else "false" if value is False else str(value)
 
 
-def environment_of(value: Any) -> tuple[dict[str, str], list[str]]:
+def shared_environment(value: Any, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """`envFrom`: all that the ConfigMaps of the same file hold."""
+    known: dict[str, str] = {}
+    for item in value if isinstance(value, list) else []:
+        reference = item.get("configMapRef") if isinstance(item, dict) else None
+        known |= settings.get(str(reference.get("name")), {}) if isinstance(reference, dict) else {}
+    return known
+
+
+def _of_config_map(item: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> str | None:
+    source = item.get("valueFrom")
+    reference = source.get("configMapKeyRef") if isinstance(source, dict) else None
+    if not isinstance(reference, dict):
+        return None
+    return settings.get(str(reference.get("name")), {}).get(str(reference.get("key")))
+
+
+def environment_of(
+    value: Any, settings: Mapping[str, Mapping[str, str]] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """(variables that the manifest sets, names of those that come from elsewhere); `settings`: its ConfigMaps."""
     known: dict[str, str] = {}
     unknown: list[str] = []
     for item in value if isinstance(value, list) else []:
         if isinstance(item, dict) and isinstance(item.get("name"), str):
             if "value" in item and item["value"] is not None:
                 known[item["name"]] = yaml_word(item["value"])
+            elif (text := _of_config_map(item, settings or {})) is not None:
+                known[item["name"]] = text
             else:
                 unknown.append(item["name"])
     return known, unknown
@@ -49,3 +71,27 @@ def gpus_of(resources: Any) -> int:
             if amount.isascii() and amount.isdigit():
                 return min(int(amount[:6]), 1 << 16)
     return 0
+
+
+def node_folders_of(container: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, str]:
+    """Path in the container -> the folder of its node that is mounted there (`hostPath`)."""
+    folders = {}
+    for volume in _entries(pod, "volumes"):
+        source = volume.get("hostPath")
+        path = source.get("path") if isinstance(source, dict) else None
+        if isinstance(path, str) and path.startswith("/"):
+            folders[volume.get("name")] = path.rstrip("/")
+    return {
+        str(mount.get("mountPath")).rstrip("/"): "/".join(
+            filter(None, (folders[mount["name"]], str(mount.get("subPath") or "").strip("/")))
+        )
+        for mount in _entries(container, "volumeMounts")
+        if isinstance(mount.get("name"), str)
+        and mount["name"] in folders
+        and str(mount.get("mountPath")).startswith("/")
+    }
+
+
+def _entries(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    entries = value.get(key)
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -29,7 +29,7 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
                 stages[words[2]] = image
             instructions = {"ENTRYPOINT": None, "CMD": None}
         elif word in ("ARG", "ENV"):
-            pairs = _pairs(rest)
+            pairs = _pairs(_known(rest, {**variables, **environment}))
             variables |= pairs
             inside |= pairs if word == "ENV" else {}
         elif word in instructions:
@@ -72,6 +72,15 @@ def _pairs(rest: str) -> dict[str, str]:
     for command in shell.commands("export " + rest.replace("\\\n", " ") + "; true"):
         variables |= command.environment
     return variables
+
+
+def _known(text: str, variables: Mapping[str, str]) -> str:
+    """With the variables that are known; the others stay, to be asked for by their names."""
+
+    def value(match: re.Match[str]) -> str:
+        return variables.get(match[1] or match[3], "") or match[2] or match[0]
+
+    return re.sub(r"\$\{(\w+)(?::-([^}]{0,400}))?\}|\$(\w+)", value, text)
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import named_gpus
+from oomph.commands import named_gpus, shell
 from oomph.commands.call import SERVER, Call, short
 from oomph.commands.expansion import LIMIT
 from oomph.commands.manifests import docker
@@ -40,6 +40,11 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
             return list(_production_stack(document["servingEngineSpec"]).items())
         if isinstance(document.get("applications"), list):
             return list(ray_serve(text, name).items())
+        if is_litellm(document):
+            raise CommandError(
+                f"{short(name)} configures LiteLLM, which passes requests on and starts no engine",
+                hint="plan the servers that its api_base names",
+            )
         if is_llama_swap(document):
             return _llama_swap(document, environment)
         if isinstance(document.get("commands"), list):
@@ -53,6 +58,11 @@ def _unused(name: str, names: Mapping[str, Any]) -> str:
         name = f"{name.removesuffix(f' {number - 1}')} {number}"
         number += 1
     return name
+
+
+def is_litellm(document: Mapping[str, Any]) -> bool:
+    models = document.get("model_list")
+    return isinstance(models, list) and any(isinstance(one, dict) and "litellm_params" in one for one in models)
 
 
 def is_llama_swap(document: Mapping[str, Any]) -> bool:
@@ -125,6 +135,24 @@ _GENERIC = frozenset((
 ))  # fmt: skip
 
 
+def _container_task(task: Mapping[str, Any], environment: Mapping[str, str]) -> Call | None:
+    """A playbook's container: `image` and `command` as docker would take them."""
+    image, command = task.get("image"), task.get("command") or task.get("args")
+    if not isinstance(image, str) or not docker.image_engine(image) or not isinstance(command, str | list):
+        return None
+    try:
+        if isinstance(command, str):
+            command = shell.commands(_playbook_values(command, environment), environment)[0].words
+        words = [_playbook_values(str(word), environment) for word in command]
+        return container_call(docker.container(image, words, {}))
+    except OomphError as error:
+        return Call((), refusal=error)
+
+
+def _playbook_values(text: str, variables: Mapping[str, str]) -> str:
+    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: variables.get(match[1], f"${match[1]}"), text)
+
+
 def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth: int = 0) -> list[tuple[str, Call]]:
     """A workflow's steps, a playbook's tasks, a Taskfile: texts and lists of words that start a server."""
     if isinstance(value, str):
@@ -133,6 +161,10 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
         return [(label, call) for call in _script(value, environment)]
     if depth > 20 or not isinstance(value, dict | list):
         return []
+    if isinstance(value, dict):
+        environment = {**environment, **_texts(value.get("vars"))}  # a playbook's
+        if started := _container_task(value, environment):
+            return [(str(value.get("name") or label), started)]
     if isinstance(value, list):
         words = [str(word) for word in value if isinstance(word, str | int | float)]
         if words and len(words) == len(value) and engine_of(words):
@@ -152,7 +184,9 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
 
 def refuse_templates(text: str, name: str) -> None:
     if _TEMPLATE.search(text):
-        raise CommandError(f"{short(name)} is a Helm template: what it makes is not known before", hint=RENDER)
+        value = re.search(r"\.Values\.[\w.]{1,80}", text)
+        known = f" ({value[0]})" if value else ""
+        raise CommandError(f"{short(name)} is a Helm template: what it makes{known} is not known before", hint=RENDER)
 
 
 def _looks_like_values(document: Mapping[str, Any]) -> bool:

@@ -9,7 +9,13 @@ from msgspec.structs import replace
 from oomph.commands import named_gpus
 from oomph.commands.call import SERVER, Call, shown
 from oomph.commands.manifests import custom_resources, docker, memory_limit
-from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.manifests.container_fields import (
+    environment_of,
+    gpus_of,
+    node_folders_of,
+    shared_environment,
+    words_of,
+)
 from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call
 from oomph.engines.registry import DEFAULT, NAMES, all_engines
@@ -23,15 +29,37 @@ def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
     if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
         refuse_templates(text, name)
     out: dict[str, Call] = {}
-    for document in load(text, name):
-        for key, call in _document(document, name).items():
+    documents = load(text, name)
+    settings = _config_maps(documents)
+    for document in documents:
+        for key, call in _document(document, name, settings).items():
             while key in out:  # a leader and its workers
                 key += "+"
             out[key] = call
-    return out
+    # a runtime is what an InferenceService of the same file fills in: by itself it serves nothing
+    served = {key: call for key, call in out.items() if not key.startswith(_RUNTIMES)}
+    return served or out
 
 
-def _document(document: Any, name: str) -> dict[str, Call]:
+_RUNTIMES = ("ServingRuntime ", "ClusterServingRuntime ")
+Settings = Mapping[str, Mapping[str, str]]  # what the ConfigMaps of the file hold, by their names
+
+
+def _config_maps(documents: list[Any]) -> Settings:
+    maps: dict[str, Mapping[str, str]] = {}
+    for document in documents:
+        if (
+            isinstance(document, dict)
+            and document.get("kind") == "ConfigMap"
+            and isinstance(document.get("data"), dict)
+        ):
+            metadata = document.get("metadata")
+            named = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+            maps[named] = {str(key): str(value) for key, value in document["data"].items()}
+    return maps
+
+
+def _document(document: Any, name: str, settings: Settings) -> dict[str, Call]:
     if not isinstance(document, dict):
         return {}
     metadata = document.get("metadata")
@@ -49,11 +77,12 @@ def _document(document: Any, name: str) -> dict[str, Call]:
         while key in out or key in waiting:
             key += "+"
         try:
-            call = _with_gpus(_call(container, shown(f"{name}: {key}")), pod, nodes)
+            call = _with_gpus(_call(container, shown(f"{name}: {key}"), settings), pod, nodes)
             out[key] = replace(
                 call,
                 memory_limit=memory_limit.of_container(container),
                 gpu_memory=memory_limit.of_cards(container),
+                mounts=node_folders_of(container, pod),
             )
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
@@ -107,8 +136,9 @@ def _runs_engine(container: Mapping[str, Any]) -> bool:
     return bool(docker.image_engine(image) or SERVER.search(text))
 
 
-def _call(container: Mapping[str, Any], where: str) -> Call:
-    environment, unknown = environment_of(container.get("env"))
+def _call(container: Mapping[str, Any], where: str, settings: Settings) -> Call:
+    environment, unknown = environment_of(container.get("env"), settings)
+    environment = {**shared_environment(container.get("envFrom"), settings), **environment}
     elsewhere = filter(_is_engine_variable, unknown)
     notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in elsewhere]
     command = words_of(container.get("command"), environment, where)

@@ -2,9 +2,10 @@
 
 import ast
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from oomph.commands.call import shown
 from oomph.errors import CommandError
 
 _LIMIT = 1 << 20
@@ -25,6 +26,17 @@ def parse(source: str) -> ast.Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" at line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise CommandError(f"it is not Python that can be read{line}: {str(error)[:80]}") from None
+
+
+class Arguments(NamedTuple):
+    """Of a call: by name, what is to be said of them, and those that only a run would tell ("**": of a dictionary)."""
+
+    values: dict[str, Any]
+    notes: list[str]
+    lost: dict[str, str]
+
+
+Reader = Callable[[str, ast.expr, list[str]], Any]
 
 
 class Scope:
@@ -73,16 +85,25 @@ class Scope:
             except Unknown:
                 mapping.pop(key, None)
 
-    def keywords(self, call: ast.Call, values: dict[str, Any], notes: list[str]) -> Iterator[tuple[str, ast.expr]]:
-        """The named arguments in their order; what is known of a ** argument is put into `values` on the way."""
-        for keyword in call.keywords:
-            if keyword.arg is not None:
-                yield keyword.arg, keyword.value
+    def arguments(self, call: ast.Call, positional: Sequence[str] = (), value: "Reader | None" = None) -> "Arguments":
+        """What a call is given, by name. `value` reads an expression; without it, this scope's literals count."""
+        values: dict[str, Any] = {}
+        notes: list[str] = []
+        lost: dict[str, str] = {}
+        for name, expression in [*zip(positional, call.args), *((word.arg, word.value) for word in call.keywords)]:
+            if name is None:  # **kwargs
+                known, whole = self.mapping(expression)
+                values = {**known, **values}
+                if not whole:
+                    lost["**"] = text_of(expression)
+                    notes.append(f"line {call.lineno}: of **{lost['**']} only what is a literal was read")
                 continue
-            known, whole = self.mapping(keyword.value)
-            values.update(known)
-            if not whole:
-                notes.append(f"line {call.lineno}: of a ** argument only what is a literal was read")
+            try:
+                values[name] = self.value(expression) if value is None else value(name, expression, notes)
+            except Unknown:
+                lost[name] = text_of(expression)
+                notes.append(f"line {call.lineno}: {name}={lost[name]} is not a literal: left out")
+        return Arguments(values, notes, lost)
 
     def mapping(self, node: ast.expr) -> tuple[dict[str, Any], bool]:
         """What is known of a dictionary, and whether that is all of it."""
@@ -205,3 +226,10 @@ def _unknown() -> Any:
 def called(node: ast.Call) -> str:
     """LLM, vllm.LLM and vllm.LLM.x alike by their last name."""
     return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+
+
+def text_of(node: ast.expr) -> str:
+    try:
+        return shown(ast.unparse(node)[:60])
+    except RecursionError:
+        return "(a long expression)"

@@ -3,7 +3,7 @@ left of it."""
 
 from collections.abc import Sequence
 
-from oomph.doctor.reading.guesses import STARTS, guess, said, starting
+from oomph.doctor.reading.guesses import STARTS, guess, starting
 from oomph.doctor.reading.meanings import (
     COMPONENTS,
     FAILURES,
@@ -11,6 +11,7 @@ from oomph.doctor.reading.meanings import (
     NATIVE,
     NATIVE_FILES,
     ORDER,
+    READY,
     TROUBLES,
     WEAK,
     stage_of,
@@ -23,11 +24,11 @@ from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
 from oomph.ir import StageName
+from oomph.ir.evidence import Placed
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.text.late import late_pattern
 
-Placed = tuple[StageName, str]  # the stage, and what it rests on
 _NEAR = 40  # lines around a failure in which a C++ frame of it may stand
 
 
@@ -37,14 +38,16 @@ def failing_stage(
     files: Sequence[str],
     before: Sequence[Observation],
     everything: Sequence[Observation],
+    story_stage: StageName | None = None,
 ) -> Placed:
-    """`before` is what the log has above the failure. The first of these that knows decides."""
+    """`before` is what the log has above the failure, `story_stage` what people name. The first that knows decides: the
+    engine's words, its frames, what the failure is about, how far the log had got, what people say, what is left."""
     return (
         _by_words(failure, functions, files, before, everything)
         or _by_frames(failure, functions, files, everything)
-        or _by_what_it_is_about(failure, before, everything)
-        or _by_progress(failure, before, everything)
-        or _by_what_is_left(failure, functions, files, everything)
+        or _by_what_it_is_about(failure, before, everything, story_stage)
+        or _by_progress(failure, before, everything, story_stage)
+        or _by_what_is_left(failure, functions, files, everything, story_stage)
     )
 
 
@@ -145,7 +148,10 @@ def _reached(
 
 
 def _by_what_it_is_about(
-    failure: Observation, before: Sequence[Observation], everything: Sequence[Observation]
+    failure: Observation,
+    before: Sequence[Observation],
+    everything: Sequence[Observation],
+    story_stage: StageName | None,
 ) -> Placed | None:
     """C++ frames and sentences that name a thing, unless the server was up by then."""
     reached = _reached(failure, before, everything)
@@ -159,8 +165,8 @@ def _by_what_it_is_about(
         return computing, "message"
     about = failure.values.get("about")
     by_people = failure.kind == "memory_short" and not failure.process and "source" not in failure.values
-    if by_people and about is not None and (beside := said(everything)):
-        return beside, "said"  # a person's sentence about many things: the one that says what it was doing counts
+    if by_people and about is not None and story_stage is not None:
+        return story_stage, "said"  # a person's sentence about many things: the one that says what it was doing counts
     if by_people and about == "runtime_request" and not _OF_REQUESTS.search(failure.text):
         return None  # "it will prompt that there is not enough memory"
     if about is not None and reached != "runtime_request":
@@ -179,11 +185,16 @@ _OF_REQUESTS = late_pattern(
 
 
 def _by_progress(
-    failure: Observation, before: Sequence[Observation], everything: Sequence[Observation]
+    failure: Observation,
+    before: Sequence[Observation],
+    everything: Sequence[Observation],
+    story_stage: StageName | None,
 ) -> Placed | None:
     reached = _reached(failure, before, everything)
-    if reached == "runtime_request" or _serving(failure) or failure.kind == "engine_dead":
-        return "runtime_request", "milestone"  # the server was up
+    if _serving(failure) or any(observation.kind in READY for observation in before):
+        return "runtime_request", "message"  # the server had said that it was up, or only a server prints this
+    if reached == "runtime_request" or failure.kind == "engine_dead":
+        return "runtime_request", "milestone"
     if any(o.kind == "engine_dead" for o in everything) and not did_not_start(everything):
         return "runtime_request", "message"  # said of an engine that had started
     if failure.values.get("who") == "Engine core" and milestone(everything) is None:
@@ -202,14 +213,18 @@ def _by_progress(
     if reached == "kv_alloc" and _no_room_for_tokens(failure, everything):
         return "kv_check", "milestone"
     if reached:
-        stage, beside = _after(reached, failure, everything), said(everything)
-        later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)
-        return (beside, "said") if beside is not None and later else (stage, "milestone")
+        stage = _after(reached, failure, everything)
+        later = story_stage is not None and stage == "kv_alloc" and ORDER.index(story_stage) > ORDER.index(stage)
+        return (story_stage, "said") if story_stage is not None and later else (stage, "milestone")
     return None
 
 
 def _by_what_is_left(
-    failure: Observation, functions: Sequence[str], files: Sequence[str], everything: Sequence[Observation]
+    failure: Observation,
+    functions: Sequence[str],
+    files: Sequence[str],
+    everything: Sequence[Observation],
+    story_stage: StageName | None,
 ) -> Placed:
     if failure.kind == "x_compiler":
         return "profile_run", "guess"  # kernels and graphs are compiled when the model first runs
@@ -224,8 +239,8 @@ def _by_what_is_left(
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     began = bool(STARTING.intersection(functions))
-    if (beside := said(everything)) and not (began and beside == "runtime_request"):
-        return beside, "said"
+    if story_stage is not None and failure.kind not in TROUBLES and not (began and story_stage == "runtime_request"):
+        return story_stage, "said"
     if any("/v1/sample/" in path for path in files):
         return "sampler_warmup", "guess"  # its worst case is run after the capture, which is where it mostly fails
     if failure.kind != "torch_oom" and "forward" in functions:

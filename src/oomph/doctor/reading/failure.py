@@ -359,7 +359,7 @@ def is_harmless(observation: Observation, kinds: set[str]) -> bool:
         return True
     if observation.kind == "kv_need_part":
         return "kv_need" in kinds or "kv_len_part" not in kinds
-    if observation.kind == "sigkill" and (RAYS_LIST in observation.text or _BY_RAY in observation.text):
+    if observation.kind in ("sigkill", "host_kill") and (RAYS_LIST in observation.text or _BY_RAY in observation.text):
         return not kinds.isdisjoint(_SAY_WHAT)
     if observation.kind == "sigkill" and (observation.text.strip() == "Killed" or "using SIGKILL" in observation.text):
         # a parent that clears up after an error

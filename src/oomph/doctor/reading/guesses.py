@@ -1,33 +1,15 @@
-"""The stage of a failure without a traceback and without a line before it: what people say beside it, then its figures.
-
-A title or a sentence ("OOM during sampler warmup", "dies in `process_weights_after_loading`") is evidence only where
-the log has none; the figures of PyTorch's message are the last resort.
-"""
+"""The stage of a failure without a traceback, without a line before it and without a word of whoever tells of it: the
+figures of PyTorch's message are the last resort."""
 
 import re
 from collections.abc import Sequence
 
-from oomph.doctor.reading.tracebacks import frame_stage
 from oomph.engines.registry import all_engines, name_of
 from oomph.engines.vllm.release import positions
-from oomph.facts.loglines import compiled
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST, RELEASES
 from oomph.ir import StageName
 from oomph.ir.observation import Observation
-
-# What is said to have been going on, the first that applies. "Loading the model" and "serving" are said of any start.
-_DOING: tuple[tuple[StageName, str], ...] = (
-    ("startup_free_memory", r"(?i)(?:cuda|device|driver|context) (?:init|creat)"),
-    ("cudagraph_profile", r"(?i)cuda ?graph (?:memory )?(?:profil|estimat)"),
-    ("cudagraph_capture", r"(?i)cuda ?graph|graph captur|captur\w{0,3} (?:the )?graph|kernel warm|autotun"),
-    ("sampler_warmup", r"(?i)sampler"),
-    ("weights_load", r"(?i)(?:weights?|model|checkpoint|shards?)[ -]load|loading (?:of )?(?:the )?(?:model )?"
-                     r"(?:weights?|shards?|checkpoint)|repack|weight (?:conversion|processing)"),
-    ("kv_alloc", r"(?i)kv[ -]?cache (?:alloc|init|creat)|(?:alloc|initiali[sz])\w{1,6} (?:the |of )?kv"),
-    ("profile_run", r"(?i)profil|dummy run"),
-    ("runtime_request", r"(?i)inference|prefill|decod|generation|long[ -]context|requests?\b|load test"),
-)  # fmt: skip
 
 FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
 BUDGET = round(at(NEWEST).limits.utilization + 0.01, 2)  # above every default of gpu_memory_utilization
@@ -38,24 +20,6 @@ SLEEPERS = 0.2
 DEFAULT = at(RELEASES[0]).limits.utilization  # of the old releases, whose logs are mostly pasted so
 FILLED = 0.85  # of the budget, at least, what PyTorch holds once there is a KV cache: the rest is context and NCCL
 WEIGHTS = 0.3  # of a card: with less than that it is another process than the engine
-
-
-def said(observations: Sequence[Observation]) -> StageName | None:
-    """What a sentence beside the log says the run was doing; the engine's own lines are none."""
-    for observation in observations:
-        if (
-            observation.kind != "stage_said"
-            or observation.process
-            or "source" in observation.values
-            or observation.text.startswith("If ")
-        ):
-            continue
-        function, doing = str(observation.values.get("function", "")), str(observation.values.get("doing", ""))
-        stage = frame_stage([function]) if function else None
-        stage = stage or next((name for name, pattern in _DOING if compiled(pattern).search(doing)), None)
-        if stage:
-            return stage
-    return None
 
 
 def _reading_a_file(observations: Sequence[Observation]) -> bool:

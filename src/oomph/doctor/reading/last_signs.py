@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 from oomph.doctor.reading.failing_stage import STARTING, did_not_start, while_starting
 from oomph.doctor.reading.failure import UNSAID
-from oomph.doctor.reading.meanings import TROUBLES, WEAK
+from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.reading.places import compiles, place_stage
-from oomph.doctor.reading.prose import activity, loads
 from oomph.doctor.reading.raised import raised_stage
+from oomph.doctor.reading.story import BESIDE, told_stage
 from oomph.doctor.reading.tracebacks import frame_stage
 from oomph.ir import StageName
+from oomph.ir.evidence import Placed
 from oomph.ir.observation import Observation
+from oomph.logs.claims import Claim
 from oomph.logs.clean import Line
+from oomph.logs.documents import MOST_LINES, is_prose
 from oomph.text.late import late_pattern
 
 _CALLED = late_pattern(r"\b([A-Za-z_]\w{4,80})\(")
@@ -20,7 +23,7 @@ _NEAR = 40  # lines of code above a failure that may be what is left of its trac
 
 def code_names(lines: Sequence[Line], failing: int) -> list[str]:
     """Functions called by the lines of code above a failure: of a traceback that lost its frames."""
-    near = [line.text[:400] for line in lines if 0 <= abs(failing - line.number) <= _NEAR]
+    near = [line.text[:400] for line in lines if abs(failing - line.number) <= _NEAR and not is_prose(line)]
     names = [name for text in near if not text.startswith(("INFO", "DEBUG")) for name in _CALLED.findall(text)]
     return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
 
@@ -55,8 +58,12 @@ def weakest_sign(
     files: Sequence[str],
     everything: Sequence[Observation],
     lines: Sequence[Line],
-) -> tuple[StageName, str]:
-    """Nothing of the log says it: the code of a traceback that lost its frames, then what its owner tells."""
+    claims: Sequence[Claim],
+    missing: Sequence[str],
+) -> Placed:
+    """Nothing of the log says it: the code of a traceback that lost its frames, then what its owner tells.
+
+    `missing` are stages that the engine does not have."""
     names = code_names(lines, failure.line)
     if by_code := frame_stage(names) or place_stage(names, ()):
         return ("other" if by_code == "startup_free_memory" and failure.kind in TROUBLES else by_code), "traceback"
@@ -68,19 +75,33 @@ def weakest_sign(
         return by_words, "message"
     if "_initialize_kv_caches" in functions and (cut := cut_statement(lines)):
         return cut, "traceback"
-    if failure.kind in WEAK and STARTING.intersection(functions) and loads(lines):
-        return "weights_load", "said"
-    started = not did_not_start(everything) and not STARTING.intersection(functions)
-    doing = activity(lines, failure.line)
-    if doing in ("capturing", "profiling") and failure.kind not in TROUBLES:
-        return ("cudagraph_capture" if doing == "capturing" else "profile_run"), "said"
-    if doing == "loading" and failure.kind not in TROUBLES:
-        return "weights_load", "said"
-    if doing == "serving" and started:
-        return "runtime_request", "said"
-    memory = failure.kind not in UNSAID and failure.kind not in TROUBLES
-    if doing == "starting" and failure.kind == "said_failed":
+    story_stage = told_stage(claims, missing)
+    if story_stage[0] is None and any(_ASKS.search(line.text[:400]) for line in lines[:MOST_LINES]):
+        story_stage = "runtime_request", BESIDE
+    return _by_claims(failure, guessed, functions, everything, story_stage) or (guessed, "guess")
+
+
+_ASKS = late_pattern(r"\bllm\.(?:generate|chat)\(")  # a script that asks its engine
+
+
+def _by_claims(
+    failure: Observation,
+    guessed: StageName,
+    functions: Sequence[str],
+    everything: Sequence[Observation],
+    story_stage: tuple[StageName | None, float],
+) -> Placed | None:
+    """A stage that somebody names; that it was at the start leaves the figures to say where."""
+    stage, weight = story_stage
+    if stage is None:
+        return None
+    if stage == "runtime_request" and (did_not_start(everything) or STARTING.intersection(functions)):
+        return None
+    if weight >= BESIDE / 2:
+        return stage, "said"
+    if failure.kind == "said_failed":
         return "other", "said"
-    if doing == "starting" and (guessed == "runtime_request" or (guessed == "other" and memory)):
-        return (while_starting(failure) if failure.kind not in TROUBLES else "other"), "said"
-    return guessed, "guess"
+    if guessed == "runtime_request":  # it did not serve yet
+        return ("other" if failure.kind in TROUBLES else while_starting(failure)), "said"
+    memory = failure.kind not in UNSAID and failure.kind not in TROUBLES
+    return (while_starting(failure), "said") if guessed == "other" and memory else None

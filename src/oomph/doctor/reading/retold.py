@@ -8,12 +8,11 @@ from typing import Final
 
 from oomph.doctor.reading.failure import UNSAID, find_failure
 from oomph.doctor.reading.meanings import FAILURES, TROUBLES
-from oomph.doctor.reading.prose import LOOKED_AT, is_prose
-from oomph.doctor.reading.told import claims
 from oomph.facts.loglines import LogRow, compiled
 from oomph.facts.titles import LOOSE
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
+from oomph.logs.documents import MOST_LINES, clauses, is_prose
 from oomph.logs.parse import ALL
 
 WORDS: Final = 3  # of a literal, at least: a shorter one is an ordinary phrase
@@ -39,7 +38,7 @@ def with_retold(lines: Sequence[Line], observations: Sequence[Observation]) -> S
 
 
 def _retold(lines: Sequence[Line]) -> Iterator[Observation]:
-    for line in lines[:LOOKED_AT]:
+    for line in lines[:MOST_LINES]:
         lowered = line.text[:1000].lower()
         candidates = [row for row in _sentences() if row.needle.lower() in lowered]
         for row in candidates if candidates and is_prose(line) and not _TAKEN_BACK.search(lowered) else ():
@@ -54,12 +53,17 @@ def _named(line: Line, lowered: str) -> Iterator[Observation]:
     """An error that a sentence names, as a title does, and as weak."""
     if line.text.startswith("# ") or not is_prose(line):
         return
-    clauses = claims(lowered)
-    kind = next((kind for kind, words in LOOSE if compiled(words).search(clauses)), None)
+    facts = " , ".join(clause for clause in clauses(lowered) if not _DOUBTED.search(clause))
+    kind = next((kind for kind, words in LOOSE if compiled(words).search(facts)), None)
     if kind is not None:
         yield Observation(line.number, kind, {"title": ""}, line.rank, line.process, line.text[:600].strip())
 
 
+# a clause that asks, doubts or takes something back
+_DOUBTED: Final = re.compile(
+    r"\b(?:no longer|not|never|no|without|avoid\w{0,3}|prevent\w{0,3}|fix(?:es|ed)|solved?|resolved?|instead of|may|"
+    r"might|could|would|should|if|until|unless|why|how|whether|used to|previously|sometimes)\b|n['’]t\b|\?\s*$"
+)
 _TAKEN_BACK: Final = re.compile(
     r"\b(?:no longer|never|fix(?:es|ed)|solved|resolved|if|might|may|avoid|prevent|instead of)\b"
 )

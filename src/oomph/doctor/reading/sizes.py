@@ -6,9 +6,7 @@ that is enough. A plan is more exact, and needs the model itself.
 
 from typing import Final
 
-import msgspec
-
-from oomph.doctor.case import Case
+from oomph.doctor.case import Case, place
 from oomph.doctor.reading.meanings import TROUBLES, WEAK
 from oomph.doctor.rebuild import gpu_row
 from oomph.text.late import late_pattern
@@ -38,9 +36,8 @@ def with_size(case: Case) -> Case:
     ranks = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
     if weights / ranks <= (_card(case) or _LARGEST):
         return case
-    death = msgspec.structs.replace(case.death, stage="weights_load")
     note = f"about {weights / 10**9:.0f} GB of weights cannot be on this card: the stage follows from that"
-    return msgspec.structs.replace(case, death=death, notes=(*case.notes, note))
+    return place(case, "weights_load", case.death.basis, note)
 
 
 def _title(case: Case) -> str:

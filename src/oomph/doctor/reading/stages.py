@@ -10,23 +10,25 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.doctor.reading.doubt import find_doubt, unworded_doubt
+from oomph.doctor.reading.doubt import SETTLES, Doubt, find_doubt, unworded_doubt
 from oomph.doctor.reading.failing_stage import failing_stage
-from oomph.doctor.reading.failure import FAR, OWN_RUN, STARTED, find_failure, last_ready
+from oomph.doctor.reading.failure import ENDS, FAR, OWN_RUN, RAYS_LIST, STARTED, find_failure, last_ready
 from oomph.doctor.reading.guesses import guess
 from oomph.doctor.reading.last_signs import code_names, weakest_sign
 from oomph.doctor.reading.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.places import place_stage
-from oomph.doctor.reading.prose import activity
-from oomph.doctor.reading.told import find_told
+from oomph.doctor.reading.story import BESIDE, NAMED, failing_claims, speaks_of_failure, told_stage
 from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir import StageName
+from oomph.ir.evidence import Placed, StageBasis
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.logs.claims import Claim
 from oomph.logs.clean import Line
+from oomph.logs.documents import is_prose
 from oomph.logs.parse import engine_of
 from oomph.logs.shape import shortage
 from oomph.logs.structure import runs
@@ -35,7 +37,7 @@ from oomph.logs.structure import runs
 class Death(Struct, frozen=True):
     failed: bool | None  # None: there are signs of an error, and nothing says that the run ended of it
     stage: StageName | None
-    basis: str  # "traceback", "message", "milestone", "said" (beside the log), "plan", "the log ends here", "guess"
+    basis: StageBasis
     line: int = 0  # of the failure, or of the sign
     kind: str | None = None
     functions: tuple[str, ...] = ()  # of the traceback, outermost first
@@ -43,6 +45,7 @@ class Death(Struct, frozen=True):
     completed: frozenset[str] = frozenset()  # kinds seen before the failure
     settle: str = ""  # of a doubt: what would decide it
     quote: str = ""  # the failing line, or the sign
+    by_people: bool = False  # people say so in their own words, and no program
 
 
 def chosen_run(observations: Sequence[Observation]) -> tuple[Sequence[Observation], tuple[str, ...]]:
@@ -63,10 +66,17 @@ def chosen_run(observations: Sequence[Observation]) -> tuple[Sequence[Observatio
     return pieces[index], tuple(notes) if len(pieces) > 1 else ()
 
 
-def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> Death:
+def death(
+    observations: Sequence[Observation],
+    lines: Sequence[Line] = (),
+    claims: Sequence[Claim] = (),
+    engine: str = "",
+) -> Death:
+    """What the engine's lines say decides; of what they leave open, what people claim. `engine`: whose text it is."""
+    missing = engine_named(engine or engine_of(observations) or DEFAULT).words.missing_stages
     failure = find_failure(observations)
     if failure is None:
-        return _ended(observations, lines)
+        return _ended(observations, lines, claims, missing)
     index = next(i for i, observation in enumerate(observations) if observation is failure)
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
@@ -76,39 +86,72 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     runner = _runner_report(failure, observations)
     if runner is not None:
         called = stages_llamacpp.where(observations, failure.line - FAR, 2 * FAR)
-        stage = called or stages_llamacpp.phase(observations, runner, milestone(before)) or "other"
-        basis = "message"
+        placed = stages_llamacpp.phase(observations, runner, milestone(before))
+        place: Placed = (called, "message") if called else placed or ("other", "guess")
+        stage, basis = place
         return Death(True, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
     if _llama(failure, observations):
         title = failure.text.startswith("# ")  # people put it above the lines that it is about
         by_lines = stages_llamacpp.phase(observations, index, milestone(observations if title else before))
-        stage, basis = by_lines or guess(failure, observations), "message"
+        place = by_lines or (guess(failure, observations), "guess")
+        stage, basis = place
         if by_lines is None or stages_llamacpp.alone(observations, index):
-            weakest, how = weakest_sign(failure, stage, (), (), observations, lines)
+            weakest, how = weakest_sign(failure, stage, (), (), observations, lines, claims, missing)
             has = weakest not in ("cudagraph_capture", "profile_run", "cudagraph_profile", "sampler_warmup", "kv_check")
             stage, basis = (weakest, how) if how == "said" and has else (stage, basis)
+        basis = grade(basis, failure, lines)
         went_on = failure.kind in stages_llamacpp.RECOVERABLE and stages_llamacpp.recovered(observations, index)
-        return Death(not went_on, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
+        return Death(not went_on, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text,
+                     by_people=is_told(failure, lines))  # fmt: skip
     subject = failure
     if failure.kind in PARENTS and (own := _child(observations, index)) is not None:
         subject = observations[own]  # what the child itself raised stands above its parent's report
         functions, files = traceback(observations, own)
-    stage, basis = failing_stage(subject, functions, files, observations[:index], observations)
+    named, weight = told_stage(claims, missing)
+    story_stage = named if weight >= NAMED / 2 else None
+    stage, basis = failing_stage(subject, functions, files, observations[:index], observations, story_stage)
     if basis == "guess":
-        stage, basis = weakest_sign(failure, stage, functions, files, observations, lines)
-    if stage in engine_named(engine_of(observations) or DEFAULT).words.missing_stages:
+        stage, basis = weakest_sign(failure, stage, functions, files, observations, lines, claims, missing)
+    if stage in missing:
         stage, basis = _instead(failure), "guess"
     return Death(
         True,
         stage=stage,
-        basis=basis,
+        basis=grade(basis, failure, lines),
         line=failure.line,
         kind=failure.kind,
         functions=functions,
         files=files,
         completed=completed,
         quote=failure.text,
+        by_people=is_told(failure, lines),
     )
+
+
+def grade(basis: StageBasis, failure: Observation, lines: Sequence[Line]) -> StageBasis:
+    """A message is what a program printed. What people tell in their own words is a claim, however plain; how a process
+    was ended is a status; and Ray's list of what may have ended a worker names nothing."""
+    if basis != "message":
+        return basis
+    if RAYS_LIST in failure.text:
+        return "guess"
+    if is_told(failure, lines):
+        return "said"
+    return "status" if failure.kind in ENDS else basis
+
+
+def is_told(failure: Observation, lines: Sequence[Line]) -> bool:
+    """Somebody's own words, not a program's."""
+    if "title" in failure.values or "told" in failure.values:
+        return True
+    if failure.kind not in OWN_WORDS:
+        return False
+    line = next((line for line in lines if line.number == failure.line), None)
+    return line is not None and is_prose(line)
+
+
+# lines that people word themselves; the other kinds are a program's own sentences, whoever quotes them
+OWN_WORDS: frozenset[LogKind] = frozenset({"memory_short", "oom_mentioned", "said_failed"})
 
 
 def _instead(failure: Observation) -> StageName:
@@ -164,56 +207,62 @@ def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
 
 
 # what people write around a log; without a line of an engine nothing is known
-BESIDE: frozenset[LogKind] = frozenset(
+BESIDE_LOG: frozenset[LogKind] = frozenset(
     {"command", "docker_run", "util_given", "eager_given", "version_beside", "version_said", "engine_named", "rss",
-     "mig", "stage_said"}
+     "mig"}
 )  # fmt: skip
 
 
-# what its owner says that a run was doing, which is all that some texts have
-_TOLD: dict[str, StageName] = {
-    "serving": "runtime_request",
-    "loading": "weights_load",
-    "capturing": "cudagraph_capture",
-    "profiling": "profile_run",
-}
+def _told(
+    observations: Sequence[Observation],
+    lines: Sequence[Line],
+    completed: frozenset[str],
+    claims: Sequence[Claim],
+    missing: Sequence[str],
+) -> Death | None:
+    """A failure that is only told. Below the lines of a running server a bare word of an error is none."""
+    failing = failing_claims(claims)
+    up = bool(last_ready(observations))
+    claim = next((one for one in failing if one.memory or one.ended), None) or (failing[0] if failing else None)
+    if claim is None or ("proposed" in completed and completed.isdisjoint(OWN_RUN)):
+        return None
+    if not claim.memory and not claim.ended and (up or completed.isdisjoint(STARTED)):
+        return None
+    kind: LogKind = "memory_short" if claim.memory else "said_failed"
+    values = shortage(claim.text) if claim.memory else None
+    failure = Observation(claim.line, kind, {**(values or {})}, None, "", claim.text)
+    stage, weight = told_stage(claims, missing)
+    if stage is not None and weight >= BESIDE / 2:
+        return Death(True, stage, "said", claim.line, kind, completed=completed, quote=claim.text, by_people=True)
+    if up:
+        return Death(True, "runtime_request", "said", claim.line, kind, completed=completed, quote=claim.text,
+                     by_people=True)  # fmt: skip
+    place = failing_stage(failure, (), (), observations, (*observations, failure), stage)
+    if place[1] == "guess":
+        place = weakest_sign(failure, place[0], (), (), observations, lines, claims, missing)
+    basis: StageBasis = "said" if place[1] == "message" else place[1]
+    return Death(True, place[0], basis, claim.line, kind, completed=completed, quote=claim.text, by_people=True)
 
 
-def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[str]) -> Death | None:
-    """A failure that is only told. Of a server whose lines show it running only that it was ended counts."""
-    sentence = find_told(lines)
-    if "proposed" in completed and completed.isdisjoint(OWN_RUN):
-        return None
-    if sentence is None or (last_ready(observations) and not sentence.ended):
-        return None
-    if completed.isdisjoint(STARTED) and not (sentence.memory and "engine_named" in completed):
-        return None
-    if not sentence.memory and last_ready(observations):
-        return None
-    kind: LogKind = "memory_short" if sentence.memory else "said_failed"
-    failure = Observation(
-        sentence.line, kind, {**((sentence.memory and shortage(sentence.text)) or {})}, None, "", sentence.text
-    )
-    stage, basis = failing_stage(failure, (), (), observations, (*observations, failure))
-    if basis == "guess":
-        stage, basis = weakest_sign(failure, stage, (), (), observations, lines)
-    return Death(True, stage, basis, sentence.line, kind, completed=completed, quote=sentence.text)
-
-
-def _ended(observations: Sequence[Observation], lines: Sequence[Line]) -> Death:
-    """No failure is in the text. That nothing failed is said only of a server that was up: a start that is cut off has
-    not failed yet, and nobody knows what came next."""
+def _ended(
+    observations: Sequence[Observation], lines: Sequence[Line], claims: Sequence[Claim], missing: Sequence[str]
+) -> Death:
+    """No failure is in the text. That nothing failed is said only of a server that was up, and only where nobody speaks
+    of a failure: a start that is cut off has not failed yet, and nobody knows what came next."""
     completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
-    if (by_people := _told(observations, lines, completed)) is not None:
+    if (by_people := _told(observations, lines, completed, claims, missing)) is not None:
         return by_people
+    spoken = speaks_of_failure(claims)
+    if doubt is None and spoken is not None:
+        doubt = Doubt(spoken.line, spoken.text, SETTLES)
     if doubt is not None:
         names = code_names(lines, doubt.line)
         by_code = frame_stage(names) or place_stage(names, ())
-        stage = milestone(observations) or by_code or _TOLD.get(activity(lines, doubt.line) or "")
+        stage = milestone(observations) or by_code or told_stage(claims, missing)[0]
         return Death(None, stage, "the log ends here", doubt.line, completed=completed,
                      settle=doubt.settle, quote=doubt.text)  # fmt: skip
-    if completed <= BESIDE:
+    if completed <= BESIDE_LOG:
         return Death(
             None, None, "the log ends here", completed=completed, settle="the engine's own output, from its first line"
         )

@@ -27,6 +27,11 @@ def match(case: Case) -> Finding | None:
         return None
     killed = case.first("host_kill")
     text = "The process was ended from outside for the host's memory; no GPU allocation failed."
+    if case.unified:
+        text = (
+            "The kernel ended a process because the machine's memory was full. CPU and GPU share it here: what the "
+            "engine reserves, its load and the page cache of its files all count."
+        )
     if killed is not None and killed.values.get("anon"):
         text += (
             f" It held {gib(int(killed.values['anon']))} of anonymous and {gib(int(killed.values.get('shmem', 0)))} "
@@ -36,7 +41,7 @@ def match(case: Case) -> Finding | None:
         Tier.LIKELY,
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill"),
-        ("more_host_memory",),
+        ("share_down", "drop_caches", "free_host") if case.unified else ("more_host_memory",),
         {},
         settle="dmesg or kubectl describe pod: which limit, and how much was held",
     )

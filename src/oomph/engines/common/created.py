@@ -27,6 +27,8 @@ from oomph.facts.vllm import create_weights
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Model, Module, Param, Rope, Vocab
 from oomph.units import round_up
 
+VOCAB_MULTIPLE = 64  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
+
 
 class Created(Struct, frozen=True, cache_hash=True):
     """One tensor on the GPU."""
@@ -211,7 +213,7 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
 def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
     if module.only and module.only not in build.habits:
         return
-    rows = round_up(module.rows, 64) // build.layout.tp  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
+    rows = round_up(module.rows, VOCAB_MULTIPLE) // build.layout.tp
     width = nbytes(module.created_dtype or build.dtype, 1)
     scheme = module.scheme if module.role == "embed" or build.head_quantised else None
     for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, width):

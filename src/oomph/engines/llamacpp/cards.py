@@ -10,6 +10,7 @@ from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import gguf_for
 from oomph.facts.gpus import GpuRow
 from oomph.ir import Deployment, Device, Plan
+from oomph.search.best import plan_speed
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want, context_grid, user_levels
 from oomph.sources import place
@@ -46,6 +47,7 @@ def card_search(model: str, request: str) -> Search:
             headroom_bytes=headroom(plan),
             users=users,
             longest=seeker.longest(tag, longest),
+            speed=plan_speed(plan, load_once(name), want.users),
         )
         return card, seeker.plans
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from oomph.commands.call import Call, program, short
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHED, SWITCHES, VALUED, Flag
+from oomph.facts.llamacpp.builds import unknown_release
+from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, NOT_PLANNED, ROWS, SWITCHED, SWITCHES, VALUED, Flag
 from oomph.ir import Deployment, Engine
 
 _MOST = 1 << 31
@@ -17,15 +18,19 @@ _YES = {"1", "on", "true", "enabled", "yes"}
 _NO = {"0", "off", "false", "disabled", "no"}
 
 
-def deployment(call: Call, release: Engine) -> Deployment:
+def deployment(call: Call, release: Engine, request: str = "") -> Deployment:
+    """`request`: what --engine says; a release by its number (v0.9.0) is a build by now."""
     name = program(call.words[0])
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
-    flags, notes, passed = parse(call.words[1:])
+    flags, notes, passed = parse(call.words[1:], is_known_build=not unknown_release(release.version))
     for row in ROWS:
         text = call.environment.get(row.environment) if row.environment else None
         if text is not None and row.field not in flags:
             _set(flags, row, row.environment, text)
+    number = request.rpartition("==")[2]
+    if "." in number and (newer := unknown_release(number)):
+        notes = [*notes, newer]
     flags["program"] = "cli" if name in ("llama-cli", "main") else "server"
     return replace(call.starts(release, model_of(flags), flags, notes, names=_FIELDS), passed=tuple(passed))
 
@@ -47,7 +52,7 @@ class Parsed(NamedTuple):
     passed: list[str]  # what decides no memory: --jinja, --port 8080
 
 
-def parse(words: Sequence[str]) -> Parsed:
+def parse(words: Sequence[str], *, is_known_build: bool = True) -> Parsed:
     flags: dict[str, Any] = {}
     notes: list[str] = []
     passed: list[str] = []
@@ -60,7 +65,9 @@ def parse(words: Sequence[str]) -> Parsed:
         if row is None:
             first = at - 1
             if word.startswith("-") and not {name, word} & (SWITCHES | VALUED | SWITCHED):
-                notes.append(_unknown(name))
+                notes.append(_unknown(name, is_known_build))
+            elif name in NOT_PLANNED:
+                notes.append(f"{name} is not in this plan: what it adds or moves is not counted")
             if word.startswith("-") and word not in SWITCHES | SWITCHED and not equals and at < len(words):
                 at += 0 if words[at].startswith("-") and not re.fullmatch(r"-\d[\d.]*", words[at]) else 1
             elif not word.startswith("-"):
@@ -82,12 +89,17 @@ def parse(words: Sequence[str]) -> Parsed:
     return Parsed(flags, notes, passed)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, is_known_build: bool) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, [*BY_NAME, *SWITCHES, *VALUED, *SWITCHED], 1, 0.8)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"{short(name)} is no flag of llama.cpp that oomph knows{meant}; llama.cpp refuses what it does not know"
+    meant = f"; did you mean {near[0]}?" if near else ""
+    if is_known_build:
+        raise CommandError(
+            f"llama.cpp has no flag {short(name)}",
+            hint=f"llama.cpp would stop with: error: invalid argument: {name[:80]}{meant}",
+        )
+    return f"{short(name)} is no flag of llama.cpp that oomph knows{meant}"
 
 
 def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.protocol import EngineProtocol, Words, part
-from oomph.ir import Deployment, Engine
+from oomph.ir import Deployment, Engine, Model
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -36,6 +36,7 @@ class GgufEngine(EngineProtocol):
 class LlamaCpp(GgufEngine):
     name = "llamacpp"
     title = "llama.cpp"
+    emit_forms = ("command", "llama-swap")
     aliases = (
         *("llama.cpp", "llama-cpp"),
         *("koboldcpp", "llama-cpp-python", "llamafile", "ramalama", "lm studio", "lmstudio", "llama-swap"),  # run it
@@ -43,7 +44,13 @@ class LlamaCpp(GgufEngine):
     words = Words(
         stages={"weights_load": "while loading the weights", "kv_alloc": "while creating the context"},
         # nothing is measured with a dummy batch before it is allocated, and graphs are recorded while it runs
-        missing_stages=("profile_run", "cudagraph_profile", "cudagraph_capture"),
+        missing_stages=("profile_run", "cudagraph_profile", "kv_check", "cudagraph_capture"),
+        opens={
+            "weights_load": "loading model",
+            "kv_alloc": "llama_context: n_ctx",
+            "sampler_warmup": "warming up the model",
+            "runtime_request": "server is listening",
+        },
         cache_unit="cells",
         lost_reason='the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
     )
@@ -63,6 +70,7 @@ class LlamaCpp(GgufEngine):
     card_search = part("engines.llamacpp.cards", "card_search")
     offer = part("engines.llamacpp.offer", "offer")
     levers = part("engines.llamacpp.levers", "levers")
+    simulation = part("engines.llamacpp.scheduler.build", "build")
 
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
@@ -83,10 +91,15 @@ class LlamaCpp(GgufEngine):
         from oomph.commands.call import choose_release
         from oomph.engines.llamacpp.command import deployment
 
-        return [deployment(call, choose_release(self, release)[0])]
+        return [deployment(call, choose_release(self, release)[0], request=release if isinstance(release, str) else "")]
 
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
+
+    def simulated_model(self, deployment: Deployment) -> Model:
+        from oomph.engines.llamacpp.source import gguf_for
+
+        return gguf_for(deployment.model)[0]
 
     def case_rows(self, case: "Case") -> "Mapping[str, CaseRow]":
         from oomph.engines.llamacpp.case_levers import FLAGS, SLIDERS

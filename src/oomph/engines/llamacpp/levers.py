@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from oomph.engines.llamacpp.command import model_of
+from oomph.facts.llamacpp.builds import LARGE_ALLOCATIONS
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.ir import Change, Lever, Model, Plan, RankPlan
 from oomph.ir.advice import Kind
@@ -23,6 +24,7 @@ def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
         return iter(())
     return chain(
         host_levers(plan),
+        large_allocations(plan),
         _experts_back(plan),
         _cache(plan),
         _layers(plan),
@@ -34,6 +36,18 @@ def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
 
 def row(lever: str, label: str, flags: dict[str, Any], cost: str, rank: int, kind: Kind = "flag") -> Lever:
     return Lever(lever, (Change(lever, label, kind, flags, cost=cost, rank=rank),))
+
+
+def large_allocations(plan: Plan) -> Iterator[Lever]:
+    """An Arc A gives no allocation above 4 GiB unless its runtime is told to (facts/cards.py `largest`)."""
+    limits = [gpu.largest_allocation for gpu in plan.deployment.gpus if gpu.largest_allocation]
+    weights = max((rank.terms["weights"].bytes for rank in plan.ranks if "weights" in rank.terms), default=0)
+    if limits and weights > min(limits) and plan.deployment.environment.get(LARGE_ALLOCATIONS) != "1":
+        change = Change(
+            "large_allocations", f"{LARGE_ALLOCATIONS}=1", "environment", environment={LARGE_ALLOCATIONS: "1"},
+            cost="no cost", rank=0,
+        )  # fmt: skip
+        yield Lever("large_allocations", (change,))
 
 
 def _cache(plan: Plan) -> Iterator[Lever]:

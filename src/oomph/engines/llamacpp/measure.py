@@ -6,9 +6,10 @@ from functools import lru_cache
 from itertools import accumulate
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
-from oomph.engines.llamacpp.compute import Buffer, Layout, larger, reserved
+from oomph.engines.llamacpp.compute import NO_BUFFER, Buffer, Layout, larger, reserved
 from oomph.engines.llamacpp.graph.reserve import Outline, outline
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, tensors_of, units_of
@@ -67,29 +68,46 @@ def measure(
 ) -> Measured:  # fmt: skip
     """`fitting`: as --fit measures it, without allocating; `perhaps`: the backend may be this one instead."""
     count, gpus = subject.units, len(free)
+    settings = _without_oversized(subject, settings, backend)
     shares = subject.singles if settings.overrides else subject.shares  # a pattern may take any tensor out of its unit
     placed = place(shares, count, settings, free, pads=backend.pads_rows)
     caches = layer_caches(subject.model.layers, settings)
     rules = _rules(settings, gpus)
 
-    def home(name: str) -> int | None:
-        return next((gpus if device == HOST else device for rule, device in rules if rule.search(name)), None)
+    alone = settings.split_mode == "none" and gpus > 1  # llama.cpp then knows of no other GPU
+    used = [settings.main_gpu] if alone else list(range(gpus))
+    numbers = {HOST: len(used), **{device: number for number, device in enumerate(used)}}
+    units = tuple(numbers[unit] for unit in placed.units)
 
-    units = tuple(gpus if unit == HOST else unit for unit in placed.units)
+    def home(name: str) -> int | None:
+        return next((numbers.get(device, 0) for rule, device in rules if rule.search(name)), None)
+
     layers = len(subject.model.layers)
     layout = Layout(
-        (*units[:layers], units[-1]), gpus, placed.offloaded == count and gpus > 0, home if rules else None, fitting
-    )
+        (*units[:layers], units[-1]), len(used), placed.offloaded == count and gpus > 0,
+        home if rules else None, fitting,
+    )  # fmt: skip
     compute = reserved(subject.outline, settings, layout, caches, backend)
     if perhaps is not None:
         compute = larger(compute, reserved(subject.outline, settings, layout, caches, perhaps))
-    uses = [_use(device, placed, caches, settings, compute.buffers[device]) for device in range(gpus)]
-    host = _use(HOST, placed, caches, settings, compute.buffers[gpus])
+    buffers = dict(zip((*used, HOST), compute.buffers, strict=True))
+    uses = [_use(device, placed, caches, settings, buffers.get(device, NO_BUFFER)) for device in range(gpus)]
+    host = _use(HOST, placed, caches, settings, buffers[HOST])
     output = output_bytes(subject.model.vocab_size, subject.model.hidden_size, settings)
     return Measured(
         devices=tuple(uses), host=host, output=output, placement=placed, caches=tuple(caches), flash=compute.flash,
         repacked=_repacked(subject, settings, gpus),
     )  # fmt: skip
+
+
+def _without_oversized(subject: Subject, settings: Settings, backend: Backend) -> Settings:
+    """select_weight_buft (llama-model.cpp): a tensor that the backend multiplies with nothing stays with the CPU."""
+    limit = backend.largest_tensor
+    names = [t.name for t in subject.tensors if t.nbytes > limit] if limit else []
+    if not names:
+        return settings
+    rules = tuple((f"^{re.escape(name)}$", "CPU") for name in names)
+    return replace(settings, overrides=(*settings.overrides, *rules), oversized=rules)
 
 
 def _repacked(subject: Subject, settings: Settings, gpus: int) -> int:

@@ -12,7 +12,13 @@ from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subj
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.backends import VULKAN, backend_of
-from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build, unknown_release
+from oomph.facts.llamacpp.builds import (
+    LARGE_ALLOCATIONS,
+    LOAD_MODE_SINCE,
+    SYCL_LARGE_BUFFERS_SINCE,
+    parse_build,
+    unknown_release,
+)
 from oomph.facts.llamacpp.flag_effects import EFFECTS
 from oomph.facts.llamacpp.overhead import held_at_fit, scores_copy, unaccounted
 from oomph.ir import (
@@ -71,7 +77,7 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     contexts = [unaccounted(g.sm, g.vendor, cublas=cublas) for g in gpus]
     free = [max(g.total_bytes - g.used_bytes - held_at_fit(g.sm, g.vendor), 0) for g in gpus]
     beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
-    backend = backend_of(gpus[0].vendor if gpus else "", str(flags.get("device") or ""))
+    backend = backend_of(gpus[0].vendor if gpus else "", str(flags.get("device") or ""), deployment.environment)
     fitted = fit(planned, settings, free, extra=beside, backend=backend)
     unnamed = any(gpu.is_capability_assumed for gpu in gpus) and not flags.get("device")
     measured = measure(planned, fitted.settings, free, backend=backend, perhaps=VULKAN if unnamed else None)
@@ -121,7 +127,7 @@ def _full_prompt(model: Model, settings: Settings) -> int:
 def _large_buffers(deployment: Deployment, build: int) -> bool | None:
     if build < SYCL_LARGE_BUFFERS_SINCE:
         return False
-    return True if deployment.environment.get("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS") == "1" else None
+    return True if deployment.environment.get(LARGE_ALLOCATIONS) == "1" else None
 
 
 def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:

@@ -32,6 +32,9 @@ class Settings(Struct, frozen=True):
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
     overrides: tuple[tuple[str, str], ...] = ()  # -ot: (regular expression, buffer type)
+    oversized: tuple[
+        tuple[str, str], ...
+    ] = ()  # of them, those that nobody typed: tensors that the backend cannot hold
     fit: bool = True
     fit_target: tuple[int, ...] = (1024,)  # MiB a device keeps free
     fit_ctx: int = 4096

@@ -18,7 +18,7 @@ from oomph.ir import Block, Layer, Model, Param, Role
 INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
 INPUTS = ("token_embd", "per_layer_token_embd", "position_embd", "token_types")
-FIRST = ("per_layer_model_proj", "per_layer_proj_norm")  # loaded as a part of layer 0
+FIRST = ("per_layer_model_proj", "per_layer_proj_norm", "token_embd_norm")  # loaded as a part of layer 0
 _EVERYWHERE = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 
 

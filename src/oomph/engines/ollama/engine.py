@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP, GgufEngine
 from oomph.engines.protocol import Words, part
-from oomph.ir import Deployment, Engine
+from oomph.ir import Deployment, Engine, Model
+from oomph.units import MIB
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -17,6 +18,7 @@ class Ollama(GgufEngine):
     words = Words(
         stages=LLAMACPP.words.stages,
         missing_stages=LLAMACPP.words.missing_stages,
+        opens={**LLAMACPP.words.opens, "runtime_request": "llama runner started in"},
         cache_unit=LLAMACPP.words.cache_unit,
         lost_reason="Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
     )
@@ -27,6 +29,7 @@ class Ollama(GgufEngine):
     plain_names = True
     launches = (r"\bollama (?:run|pull|serve)\b",)
     runs = "llamacpp"
+    spare_bytes = 1024 * MIB  # --fit-target of the llama-server inside (engines/ollama/planner.py)
     frame_paths = ("/ollama/",)
 
     newest = part("facts.ollama.defaults", "NEWEST")
@@ -37,6 +40,7 @@ class Ollama(GgufEngine):
     offer = part("engines.ollama.offer", "offer")
     case_rows = part("engines.ollama.case_levers", "SETTINGS")
     levers = part("engines.ollama.levers", "levers")
+    simulation = part("engines.ollama.simulation", "build")
 
     def nearest(self, version: str) -> tuple[str, str]:
         return version.removeprefix("v"), ""
@@ -66,6 +70,11 @@ class Ollama(GgufEngine):
         from oomph.engines.ollama.command import deployment
 
         return [deployment(call, choose_release(self, release)[0])]
+
+    def simulated_model(self, deployment: Deployment) -> Model:
+        from oomph.engines.ollama.planner import resolve_name
+
+        return resolve_name(deployment.model, deployment.environment)[0]
 
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]

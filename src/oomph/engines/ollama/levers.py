@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from oomph.engines.llamacpp.levers import EIGHT_BITS, context
+from oomph.engines.llamacpp.levers import EIGHT_BITS, context, large_allocations
 from oomph.ir import Change, Lever, Model, Plan
 
 
 def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
         return
+    yield from large_allocations(plan)
     if plan.resolved.get("type_k") == "f16" and plan.resolved.get("flash_attn"):
         variable = "OLLAMA_KV_CACHE_TYPE"
         change = Change(

@@ -12,6 +12,8 @@ from oomph.units import cdiv
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
+    from oomph.simulate.build import Built
+    from oomph.simulate.step_costs import Factors
 
 
 class SgLang(EngineProtocol):
@@ -24,6 +26,12 @@ class SgLang(EngineProtocol):
             "kv_alloc": "while allocating the memory pool",
             "runtime_request": "while serving, in the memory that is not static",
         },
+        opens={
+            "weights_load": "Load weight begin",
+            "kv_check": "Load weight end",
+            "cudagraph_capture": "Memory pool end",
+            "runtime_request": "The server is fired up",
+        },
         cache_unit="pages",
     )
 
@@ -35,7 +43,11 @@ class SgLang(EngineProtocol):
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
-    emit_forms = ("command", "docker", "compose", "kubernetes")
+    emit_forms = (
+        "command", "docker", "compose", "kubernetes",
+        "pod", "kserve", "dra", "llama-swap", "aibrix", "prometheus", "skypilot",
+    )  # fmt: skip
+    usage_metrics = ("sglang:token_usage",)
 
     no_kernels = (("apple", "SGLang serves on Apple's GPUs through MLX, whose memory is not planned"),)
 
@@ -104,8 +116,7 @@ class SgLang(EngineProtocol):
     def too_few_gpus(self, deployment: Deployment, short: Shortage) -> str:
         """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
         driver = "HIP" if deployment.gpus[0].vendor == "amd" else "CUDA"
-        counts = f"the command starts {short.ranks} ranks and there are {short.gpus} GPUs"
-        return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({counts})"
+        return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({short.words})"
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.common.checkpoint import load_checkpoint
@@ -117,6 +128,14 @@ class SgLang(EngineProtocol):
         check(deployment.flags)
         target = require_layers(model or load_checkpoint(deployment.model))
         return plan_sglang(target, deployment, load_drafter(deployment))
+
+    def simulation(
+        self, deployment: Deployment, model: Model, plan: Plan, factors: "Factors", *, accepted: float, timed: bool
+    ) -> "Built":
+        """Of `factors` only the scale is read: the shares of the peak are SGLang's own (timing.py)."""
+        from oomph.engines.sglang.simulation import build
+
+        return build(deployment, model, plan, scale=factors.scale, timed=timed)
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.common.checkpoint import load_checkpoint

@@ -16,6 +16,7 @@ from oomph.engines.sglang.resolve.steps import resolve
 from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_fraction
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
+from oomph.engines.sglang.weights.lora import lora_of
 from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
@@ -54,7 +55,19 @@ def plan_sglang(model: Model, deployment: Deployment, draft: Model | None = None
         assumptions=_assumptions(deployment),
         warnings=(*notes, *_notes(model, shape, settings, tightest)),
     )
-    return replace(plan, warnings=(*plan.warnings, *_share_notes(plan)))
+    return _with_adapters(replace(plan, warnings=(*plan.warnings, *_share_notes(plan))), model)
+
+
+def _with_adapters(plan: Plan, model: Model) -> Plan:
+    lora = lora_of(model, plan.deployment.flags)
+    if lora is None:
+        return plan
+    if lora.is_assumed:
+        note = f"an adapter is not on this machine: rank {lora.rank} and every linear layer are assumed for its slots"
+        plan = replace(plan, warnings=(*plan.warnings, note))
+    if lora.risk and plan.verdict.outcome == "fits":
+        plan = replace(plan, verdict=replace(plan.verdict, risk=lora.risk))
+    return plan
 
 
 def _share_notes(plan: Plan) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from oomph.engines.common.ranks import Rank
 from oomph.engines.sglang.drafts import drafter_bytes
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.engines.sglang.weights.created import RankPlace, RankWeights, rank_weights
+from oomph.engines.sglang.weights.lora import Lora, lora_of, slot_bytes
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
@@ -49,6 +50,7 @@ def rank_terms(
     host = offloaded_bytes(created.places, deployment.flags.get("cpu_offload_gb"))
     drafter = drafter_bytes(model, draft, shape, settings, facts, place) if settings.drafts else 0
     weights = _in_host_memory(_weights(model, shape, settings, created), host)
+    weights = _with_slots(weights, model, settings, lora_of(model, deployment.flags))
     weights = deployment.pin(_with_drafter(weights, drafter if facts.drafts.counted else 0))
     peak = deployment.pin(_load_peak(weights))
     return Terms(
@@ -70,6 +72,16 @@ def _with_drafter(weights: Term, drafter: int) -> Term:
     parts = {**weights.parts, "drafter": drafter}
     low, high = weights.low + drafter - drafter // 20, weights.high + drafter + drafter // 20
     return replace(weights, bytes=weights.bytes + drafter, low=low, high=high, parts=parts)
+
+
+def _with_slots(weights: Term, model: Model, settings: Settings, lora: Lora | None) -> Term:
+    """model_executor/model_runner.py initialize: the LoRA manager comes before the pools are sized."""
+    if lora is None:
+        return weights
+    size = slot_bytes(model, settings, lora)
+    low, high = (size // 4, 4 * size) if lora.is_assumed else (size, size)
+    parts = {**weights.parts, "LoRA slots": size}
+    return replace(weights, bytes=weights.bytes + size, low=weights.low + low, high=weights.high + high, parts=parts)
 
 
 def offloaded_bytes(created: Sequence[Placed], gibibytes: object) -> int:

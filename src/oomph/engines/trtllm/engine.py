@@ -28,6 +28,11 @@ class TensorRtLlm(EngineProtocol):
             "cudagraph_capture": "while warming up the second executor, beside the full KV cache",
             "runtime_request": "while serving, in what the KV cache leaves",
         },
+        opens={
+            "profile_run": "Model init total",
+            "kv_alloc": "Estimated max memory in KV cache",
+            "runtime_request": "Application startup complete",
+        },
     )
 
     package = "tensorrt_llm"
@@ -37,7 +42,9 @@ class TensorRtLlm(EngineProtocol):
     variables = ("TRTLLM_", "TLLM_")
     launches = (r"\btrtllm-serve\b",)
     frame_paths = ("/tensorrt_llm/",)
-    emit_forms = ("command", "yaml", "docker", "compose", "kubernetes")
+    emit_forms = (
+        "command", "yaml", "docker", "compose", "kubernetes", "pod", "kserve", "dra", "prometheus", "skypilot",
+    )  # fmt: skip
     terms = (
         "peak", "weights", "load_peak", "context", "non_torch", "activation_peak", "temporary_kv", "available_kv",
         "free_before_kv",
@@ -112,7 +119,7 @@ class TensorRtLlm(EngineProtocol):
             return f"RuntimeError: Only {short.gpus} GPUs are available, but {short.ranks} are required."
         return (
             f"NCCL error: invalid usage (Duplicate GPU detected : rank {short.gpus} and rank 0 both on the first CUDA "
-            f"device: the command starts {short.ranks} ranks and there are {short.gpus} GPUs)"
+            f"device: {short.words})"
         )
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:

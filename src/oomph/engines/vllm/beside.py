@@ -1,6 +1,5 @@
 """The files beside a vLLM command: the adapters that it loads once the engine is up, and what they ask for."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,14 +7,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.common.adapters import adapter_paths, rank_of, read_config
 from oomph.errors import OomphError
 from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
 from oomph.ir import Linear, Model, Plan
-from oomph.sources.json_input import read_object
-from oomph.sources.place import path_here
-from oomph.text.nesting import bounded
 
-CONFIG = "adapter_config.json"
 _WEIGHTS = "adapter_model.safetensors"
 # lora/peft_helper.py _validate_features (0.32.0): keys that vLLM refuses where they are set
 _FEATURES = {
@@ -40,7 +36,8 @@ class Adapter(Struct, frozen=True):
 def with_adapters(plan: Plan, model: Model) -> Plan:
     """A start that ends when its adapters are loaded, behind everything that takes memory; and notes about them."""
     flags = plan.deployment.flags
-    modules = list(_paths(flags.get("lora_modules")))
+    # entrypoints/openai/cli_args.py LoRAParserAction
+    modules = [pair for pair in adapter_paths(flags.get("lora_modules"), "name", "path") if pair[0] != pair[1]]
     if not modules:
         return plan
     adapters = [adapter for name, path in modules if (adapter := read_adapter(name, path, model)) is not None]
@@ -55,30 +52,11 @@ def with_adapters(plan: Plan, model: Model) -> Plan:
     return replace(plan, verdict=verdict, ranks=(), kv=None)
 
 
-def _paths(value: object) -> Iterator[tuple[str, str]]:
-    """name=path, or {"name": ..., "path": ...} (entrypoints/openai/cli_args.py LoRAParserAction)."""
-    for item in value if isinstance(value, list | tuple) else ():
-        text = str(item).strip()
-        if text.startswith("{"):
-            try:
-                fields = json.loads(bounded(text))
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(fields, dict) and isinstance(fields.get("path"), str):
-                yield str(fields.get("name", "")), fields["path"]
-        elif "=" in text:
-            name, _, path = text.partition("=")
-            yield name, path
-
-
 def read_adapter(name: str, path: str, model: Model) -> Adapter | None:
     """None where it is no folder that the process would see: an adapter of the hub is not looked at."""
-    folder = path_here(path)
-    if not folder or not os.path.isfile(os.path.join(folder, CONFIG)):
+    if (file := read_config(path)) is None:
         return None
-    config = read_object(os.path.join(folder, CONFIG))
-    ranks = [config.get("r"), *_mapping(config.get("rank_pattern")).values()]
-    rank = max((n for n in ranks if isinstance(n, int) and not isinstance(n, bool)), default=0)
+    folder, config = file
     errors = [sentence for key, sentence in _FEATURES.items() if config.get(key)]
     if config.get("bias", "none") != "none":
         errors.append("Adapter bias is not supported.")
@@ -87,11 +65,7 @@ def read_adapter(name: str, path: str, model: Model) -> Adapter | None:
             f"While loading {path}, expected target modules of {model.architecture} but received {unknown}. Please "
             "verify that the loaded LoRA module is correct"
         )
-    return Adapter(name, folder, rank, str(config.get("base_model_name_or_path") or ""), tuple(errors))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return Adapter(name, folder, rank_of(config), str(config.get("base_model_name_or_path") or ""), tuple(errors))
 
 
 def _unknown_modules(folder: str, model: Model) -> list[str]:

@@ -325,4 +325,6 @@ def against(case: "Case") -> dict[str, str]:
     reasons = dict(AGAINST.get(case.stage, {}))
     if case.v0 and case.stage == "profile_run":
         del reasons["context"]
+    if case.unified and case.stage == "host_ram":
+        del reasons["share_down"]  # what the GPU takes is the host's
     return reasons

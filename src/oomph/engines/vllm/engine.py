@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, FitKnobs, part
+from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 class Vllm(EngineProtocol):
     name = "vllm"
     title = "vLLM"
+    words = Words(
+        opens={
+            "weights_load": "Starting to load model",
+            "profile_run": "Model loading took",
+            "kv_check": "Available KV cache memory",
+            "kv_alloc": "GPU KV cache size",
+            "cudagraph_capture": "Capturing CUDA graphs",
+            "sampler_warmup": "Graph capturing finished",
+            "runtime_request": "Application startup complete",
+        }
+    )
 
     package = "vllm"
     programs = ("vllm",)
@@ -24,7 +35,11 @@ class Vllm(EngineProtocol):
     frame_paths = ("/vllm",)
     processes = ("EngineCore", "VllmWorker", "VllmWorkerProcess", "APIServer", "ApiServer", "Worker")
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
-    emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
+    emit_forms = (
+        "command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice",
+        "pod", "kserve", "dra", "llama-swap", "aibrix", "prometheus", "skypilot",
+    )  # fmt: skip
+    usage_metrics = ("vllm:kv_cache_usage_perc", "vllm:num_preemptions_total")
 
     no_kernels = (("apple", "vLLM has no kernels for Apple's GPUs; its plugin vllm-metal (0.1.0) is not planned"),)
 
@@ -162,9 +177,12 @@ class Vllm(EngineProtocol):
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
 
     def missing_kernels(self, deployment: Deployment) -> str:
+        from oomph.facts.vllm.card_formats import NOT_IN_ROCM_IMAGES
         from oomph.facts.vllm.facts import at
 
         version = deployment.engine.version
+        if bare := next((gpu.name for gpu in deployment.gpus if gpu.name in NOT_IN_ROCM_IMAGES), ""):
+            return f"vLLM's images for ROCm have no code for {NOT_IN_ROCM_IMAGES[bare]}, the {bare}"
         oldest = at(version).limits.oldest_card
         old = next((gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and 0 < gpu.sm < oldest), None)
         if old is None:

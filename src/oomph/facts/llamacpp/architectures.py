@@ -42,9 +42,9 @@ _PLAIN = (
 )  # fmt: skip
 # No cache, and of the encoders no output head either.
 _ENCODERS = (
-    "bert", "eurobert", "jina-bert-v2", "jina-bert-v3", "modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe",
+    "bert", "eurobert", "jina-bert-v2", "jina-bert-v3", "neo-bert", "nomic-bert", "nomic-bert-moe",
 )  # fmt: skip
-_UNCACHED = ("dream", "gemma-embedding", "llada", "llada-moe", "rnd1")
+_UNCACHED = ("dream", "llada", "llada-moe", "rnd1")
 
 ARCHITECTURES: dict[str, GgufArch] = {
     **dict.fromkeys(_PLAIN, GgufArch()),
@@ -57,6 +57,7 @@ ARCHITECTURES: dict[str, GgufArch] = {
     "exaone-moe": GgufArch(period=4, window=128),
     "exaone4": GgufArch(period=4, windowed_layers=64),  # the 32B
     "falcon-h1": GgufArch(state="mamba2", recurrent="both"),
+    "gemma-embedding": GgufArch(period=6, cached=False),
     "gemma2": GgufArch(period=2, window=4096),
     "gemma3": GgufArch(period=6),
     "gemma3n": GgufArch(period=5, shared_kv_from=20, head="again"),
@@ -73,6 +74,7 @@ ARCHITECTURES: dict[str, GgufArch] = {
     "mamba": GgufArch(state="mamba1", recurrent="all"),
     "mamba2": GgufArch(state="mamba2", recurrent="all"),
     "mellum": GgufArch(period=4),
+    "modern-bert": GgufArch(period=3, dense_first=True, cached=False, head="none"),
     "nemotron_h": GgufArch(state="mamba2", recurrent="no_kv_heads_no_ff"),
     "nemotron_h_moe": GgufArch(state="mamba2", recurrent="no_kv_heads_no_ff"),
     "olmo2": GgufArch(period=4),

@@ -41,10 +41,13 @@ SNAPSHOTS_SINCE = 9246  # n_rs_seq: recurrent states for each token that a draft
 CONTEXT_PER_STREAM_SINCE = (10588, 11205)
 CONTEXT_PER_SLOT_SINCE = 11003  # until b11200, unified or not
 
+SLOTS_READ = 11181  # the build (v0.5.0) whose tools/server/server-context.cpp the simulated slots follow
+
 FLASH_AUTO_SINCE = 6325  # -fa is auto, and with it on wherever the GPU can (PR 15434, August 2025); before it was off
 # SYCL: until PR 17566 (28 November 2025; the build is that of the day) a buffer above the 4 GB that Level Zero allows
 # failed whatever the environment says.
 SYCL_LARGE_BUFFERS_SINCE = 7190
+LARGE_ALLOCATIONS = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"  # of Intel's Level Zero runtime
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
 
 

@@ -3,10 +3,11 @@
 from oomph.facts.flag_effects import Effects
 
 EFFECTS = Effects(
-    {},
+    {"they decide who is served when (simulate)": "cont_batching cache_idle_slots slot_prompt_similarity"},
     {
         "cache_ram": "prompts that left their slot are kept in host memory",
         "ctx_checkpoints": "checkpoints of a context are kept in host memory",
+        "context_shift": "tokens are dropped inside the cache that is there",
         "load_mode": "it decides how the file passes through host memory",
     },
     {

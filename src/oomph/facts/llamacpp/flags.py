@@ -77,6 +77,13 @@ ROWS: Final = (
     Flag("fit_ctx", "int", ("-fitc", "--fit-ctx"), "LLAMA_ARG_FIT_CTX"),
     Flag("cache_ram", "int", ("-cram", "--cache-ram"), "LLAMA_ARG_CACHE_RAM"),
     Flag("ctx_checkpoints", "int", ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), "LLAMA_ARG_CTX_CHECKPOINTS"),
+    Flag("cont_batching", "true", ("-cb", "--cont-batching"), "LLAMA_ARG_CONT_BATCHING"),
+    Flag("cont_batching", "false", ("-nocb", "--no-cont-batching"), "LLAMA_ARG_NO_CONT_BATCHING"),
+    Flag("context_shift", "true", ("--context-shift",), "LLAMA_ARG_CONTEXT_SHIFT"),
+    Flag("context_shift", "false", ("--no-context-shift",), "LLAMA_ARG_NO_CONTEXT_SHIFT"),
+    Flag("cache_idle_slots", "true", ("--cache-idle-slots",), "LLAMA_ARG_CACHE_IDLE_SLOTS"),
+    Flag("cache_idle_slots", "false", ("--no-cache-idle-slots",), "LLAMA_ARG_NO_CACHE_IDLE_SLOTS"),
+    Flag("slot_prompt_similarity", "text", ("-sps", "--slot-prompt-similarity")),
     Flag("pooling", "choice", ("--pooling",), "LLAMA_ARG_POOLING", ("none", "mean", "cls", "last", "rank")),
     Flag("embeddings", "true", ("--embedding", "--embeddings"), "LLAMA_ARG_EMBEDDINGS"),
     Flag("reranking", "true", ("--rerank", "--reranking"), "LLAMA_ARG_RERANKING"),
@@ -85,19 +92,19 @@ ROWS: Final = (
 # Flags without a word behind them, that do not decide memory; all others take one.
 SWITCHES: Final = frozenset(
     ("-v", "--verbose", "--log-verbose", "--jinja", "--no-jinja", "--no-webui", "--webui", "--offline", "--metrics",
-     "--props", "--slots", "--no-slots", "-cb", "--cont-batching", "-nocb", "--no-cont-batching", "--no-warmup",
-     "--warmup", "--context-shift", "--no-context-shift", "--log-disable", "--no-log-prefix", "--log-prefix",
+     "--props", "--slots", "--no-slots", "--no-warmup",
+     "--warmup", "--log-disable", "--no-log-prefix", "--log-prefix",
      "--no-log-timestamps", "--log-timestamps", "--log-colors", "--no-perf", "--perf", "-e", "--escape", "--no-escape",
      "--ignore-eos", "-cnv", "--conversation", "-no-cnv", "--no-conversation", "-st", "--single-turn", "-i",
      "--interactive", "--color", "--check-tensors", "--no-host",
      "-sp", "--special", "--spm-infill", "--cpu-strict", "--prefill-assistant", "--no-prefill-assistant",
-     "--no-ui", "--ui", "-h", "--help", "--version", "--cache-prompt", "--no-cache-prompt", "--no-cache-idle-slots",
+     "--no-ui", "--ui", "-h", "--help", "--version", "--cache-prompt", "--no-cache-prompt",
      "--direct-io", "--no-direct-io", "-dio", "-ndio", "--simple-io", "-mli", "--multiline-input",
      "--no-display-prompt", "--display-prompt", "--vision", "--tools-all")
 )  # fmt: skip
 
 # Flags with a value that do not touch memory: sampling, the server, templates, logging, CPU threads.
-VALUED: Final = frozenset(
+VALUED = frozenset(
     """
     -t --threads -tb --threads-batch -C --cpu-mask -Cr --cpu-range --prio --poll -Cb --cpu-mask-batch -Crb
     --cpu-range-batch --prio-batch --poll-batch --cpu-strict-batch -n --predict --n-predict --keep -p --prompt -f
@@ -112,7 +119,7 @@ VALUED: Final = frozenset(
     --grammar-file -j --json-schema -jf --json-schema-file -a --alias --host --port --path --api-prefix --api-key
     --api-key-file --ssl-key-file --ssl-cert-file --chat-template --chat-template-file --chat-template-kwargs
     --reasoning --reasoning-format --reasoning-budget -to --timeout --threads-http --cache-reuse
-    --slot-save-path --slot-prompt-similarity -sps --lora-init-without-apply --embd-normalize --rpc -hft --hf-token
+    --slot-save-path --lora-init-without-apply --embd-normalize --rpc -hft --hf-token
     --models-dir --models-preset --models-max --media-path --image --audio -r --reverse-prompt -ptc
     --print-token-count --tags --webui-config --webui-config-file --attention --image-min-tokens --image-max-tokens
     --draft --draft-n --draft-max --draft-min --draft-n-min --draft-p-min --draft-p-split --spec-draft-n-max
@@ -122,7 +129,7 @@ VALUED: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 # Further switches.
-SWITCHED: Final = frozenset(
+SWITCHED = frozenset(
     """
     --embedding --embeddings --reranking --rerank --log-enable --verbose-prompt --in-prefix-bos --models-autoload
     --no-models-autoload --skip-chat-parsing --no-skip-chat-parsing -cb --mlock --no-mmap --mmap --interactive-first
@@ -132,6 +139,42 @@ SWITCHED: Final = frozenset(
     --webui-mcp-proxy --no-webui-mcp-proxy --spec-default --reuse-port -np --license
     """.split()  # noqa: SIM905
 )
+
+# What common/arg.cpp of b11181 has besides, for its server and its command line: with a value, and without.
+_MORE_VALUED = """
+    --adaptive-decay --adaptive-target --cors-headers --cors-methods --cors-origins --cpu-mask-batch-draft
+    --cpu-mask-draft --cpu-range-draft --cpu-range-batch-draft --cpu-strict-batch-draft --cpu-strict-draft --in-prefix
+    --in-suffix --lazy-mode --log-prompts-dir --mcp-servers-config --mcp-servers-json --mtmd-batch-max-tokens --output
+    --output-file --poll-batch-draft --poll-draft --prio-batch-draft --prio-draft --prompt-cache
+    --reasoning-budget-message --reasoning-effort --server-base --spec-draft-cpu-mask --spec-draft-cpu-mask-batch
+    --spec-draft-cpu-range --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch
+    --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch
+    --spec-draft-threads --spec-draft-threads-batch --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m
+    --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n
+    --spec-ngram-min-hits --spec-ngram-mod-n-match --spec-ngram-mod-n-max --spec-ngram-mod-n-min
+    --spec-ngram-simple-min-hits --spec-ngram-simple-size-m --spec-ngram-simple-size-n --spec-ngram-size-m
+    --spec-ngram-size-n --spec-synth-len --spec-synth-rates --sse-ping-interval --threads-batch-draft --threads-draft
+    --tools-runtime --ui-config --ui-config-file --video --video-ffmpeg-dir --video-fps --video-timestamp-interval
+    -Cbd -Cd -Crd -Crbd -cms -co -lm -lzm -o -rea -tbd -td -mmdev
+    """
+_MORE_SWITCHES = """
+    --agent --cache-idle-slots --cors-credentials --embd-gemma-default --log-jsonl --no-agent --no-cors-credentials
+    --no-log-jsonl --no-reasoning-preserve --no-show-timings --no-spec-draft-backend-sampling --no-ui-mcp-proxy
+    --prompt-cache-all --prompt-cache-ro --reasoning-preserve --show-timings --spec-draft-backend-sampling
+    --ui-mcp-proxy --usage -ag -no-ag
+    """
+VALUED |= frozenset(_MORE_VALUED.split())
+SWITCHED |= frozenset(_MORE_SWITCHES.split())
+# These move memory, and no plan reads them: adapters, and where a drafter's tensors go.
+NOT_PLANNED: Final = frozenset(
+    """
+    --lora --lora-scaled --control-vector --control-vector-scaled --device-draft -devd --spec-draft-device
+    --n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --cpu-moe-draft -cmoed --spec-draft-cpu-moe
+    --override-tensor-draft -otd --spec-draft-override-tensor
+    """.split()  # noqa: SIM905
+)
+VALUED |= NOT_PLANNED - {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
+SWITCHED |= {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
 
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 

@@ -25,6 +25,8 @@ MODELS: Final[dict[str, str]] = {
     "llama4:maverick": "meta-llama/Llama-4-Maverick-17B-128E-Instruct",
     "llama4:scout": "meta-llama/Llama-4-Scout-17B-16E-Instruct",
     "mistral:7b": "mistralai/Mistral-7B-Instruct-v0.3",
+    "mistral-small:22b": "mistralai/Mistral-Small-Instruct-2409",
+    "mistral-small:24b": "mistralai/Mistral-Small-24B-Instruct-2501",
     "mistral-small3.2:24b": "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
     "phi4:14b": "microsoft/phi-4",
     "qwen3-coder:30b": "Qwen/Qwen3-Coder-30B-A3B-Instruct",

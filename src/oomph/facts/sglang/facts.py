@@ -11,6 +11,7 @@ from oomph.facts.sglang.graphs import PrefillGraphs
 from oomph.facts.sglang.memory import Buffers, Memory, Pools
 from oomph.facts.sglang.models import Models
 from oomph.facts.sglang.parsers import Parsers
+from oomph.facts.sglang.scheduler import Scheduling
 from oomph.facts.sglang.versions import nearest, parse
 from oomph.facts.sglang.weights import Weights
 
@@ -25,6 +26,7 @@ class Facts(changes.Facts):
     models = group(Models)
     parsers = group(Parsers)
     pools = group(Pools)
+    scheduler = group(Scheduling)
     weights = group(Weights)
 
 

@@ -95,10 +95,9 @@ _NOT_ON_THE_GPU = {
 }
 
 _NOT_PLANNED = {
-    "LoRA slots beside every linear layer": """
-        enable_lora_overlap_loading experts_shared_outer_loras lora_backend lora_target_modules
-        lora_use_virtual_experts max_lora_chunk_size max_lora_rank max_loras_per_batch record_nolora_graph
-        uno_lora_path""",
+    "how LoRA slots are shared by experts and worked on": """
+        enable_lora_overlap_loading experts_shared_outer_loras lora_backend lora_use_virtual_experts
+        max_lora_chunk_size record_nolora_graph uno_lora_path""",
     "another checkpoint or config than the one that is planned": """
         base_gpu_id config decrypted_config_file decrypted_draft_config_file dllm_algorithm
         dllm_algorithm_config dllm_fdfo enable_pdmux gpu_id_step is_embedding json_model_override_args

@@ -174,6 +174,18 @@ WITHIN: dict[str, str] = {
     "Step3p5MTP": "Step3p5ForCausalLM",
 }
 # drafters that are built from a checkpoint that calls itself otherwise
+# the draft layers that a target's checkpoint brings and no family plans, by the type of its config
+UNPLANNED_DRAFTS: dict[str, str] = {
+    "dots3_note": "Dots3NoteMTPModel",
+    "glm5_next": "Glm5NextMTPModel",
+    "hy_v4": "HYV4MTPModel",
+    "inkling_mm_model": "InklingMTPModel",
+    "inkling_model": "InklingMTPModel",
+    "kimi_k3": "KimiK3MTPModel",
+    "qwen4_exp": "Qwen4ExpMTP",
+    "qwen4_exp_text": "Qwen4ExpMTP",
+}
+
 UNDER_ANOTHER_NAME: dict[str, str] = {"Gemma4MTPModel": "Gemma4AssistantForCausalLM"}
 
 _REMOTE = "its encoder is code of the checkpoint's repository, which is not executed"

@@ -35,6 +35,22 @@ class CardFormats(Facts):
     )
     # model_executor/kernels/linear/__init__.py _POSSIBLE_NVFP4_KERNELS (0.32.0): CUDA and ROCm (emulated), no other
     nvfp4_vendors = ("nvidia", "amd")
+    # PyTorch's ATen/native/cuda/Blas.cpp: what _scaled_mm takes of AMD's, gfx942, gfx950, gfx1200 and gfx1201. Only
+    # blocks have a kernel of their own (Triton's; kernels/linear/__init__.py _POSSIBLE_FP8_BLOCK_KERNELS, 0.32.0).
+    rocm_fp8 = (94, 95, 120)
+
+
+# AMD's cards that the published ROCm images have no code for: docker/Dockerfile.rocm_base builds gfx90a, gfx942,
+# gfx950, gfx1100, gfx1101, gfx1150, gfx1151, gfx1200 and gfx1201 (the images of 0.8 fewer), never these.
+NOT_IN_ROCM_IMAGES = {
+    "MI100": "gfx908", "MI60": "gfx906", "MI50": "gfx906", "RX 7600 XT": "gfx1102", "RX 6900 XT": "gfx1030",
+    "RX 6800 XT": "gfx1030", "RX 6800": "gfx1030", "RX 6700 XT": "gfx1031",
+}  # fmt: skip
+# PyTorch's refusal in the first pass, without its words about CUDA; 0.32.0 finds no kernel for RDNA 3 before that
+# (scaled_mm/pytorch.py:59, "requires a platform with torch FP8 scaled-MM support").
+FP8_NOT_ON_THIS_CARD = (
+    "torch._scaled_mm is only supported on ... ROCm MI300+ (and RDNA 4): no FP8 kernel for the {card}"
+)
 
 
 # What a maker's own plugin serves, as pypi.org had it on 2026-11-18: the package, its newest release there, what it is.

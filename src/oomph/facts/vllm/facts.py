@@ -10,6 +10,7 @@ from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, Deepseek
 from oomph.facts.vllm.card_formats import CardFormats
 from oomph.facts.vllm.command_line import CommandLine, Texts
 from oomph.facts.vllm.create_weights import Creation
+from oomph.facts.vllm.encoders import EncoderFacts
 from oomph.facts.vllm.expert_kernels import ExpertKernels
 from oomph.facts.vllm.flag_checks import FlagChecks
 from oomph.facts.vllm.flag_values import Values
@@ -60,6 +61,7 @@ class Facts(changes.Facts):
     loading = group(Loading)
     lora = group(LoraFacts)
     profile = group(Profile)
+    encoders = group(EncoderFacts)
     outside = group(Outside)
     budget = group(Budget)
     estimates = group(Estimates)

@@ -63,7 +63,7 @@ NO_MEMORY: Mapping[str, str] = {
     "LoRA: what is served from slots that other flags size": "default_mm_loras lora_modules long_lora_scaling_factors",
     "how often experts are moved, not how many there are": "eplb_log_balancedness eplb_step_interval",
     "images: how they are hashed, read and scaled on the host": """
-        media_io_kwargs mm_hasher_algorithm mm_device_do_normalize""",
+        media_io_kwargs mm_hasher_algorithm""",
     "only what an interactive caller of the engine sees": "use_gpu_for_pooling_score",
     "it allows a deprecated method, whose own memory is planned": "allow_deprecated_quantization",
     "accepted and without effect (IDLE, or a deprecated alias whose work another flag does)": """

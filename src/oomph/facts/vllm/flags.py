@@ -151,6 +151,11 @@ class Options:
                     out[negated(name)] = row
         return out
 
+    @cached_property
+    def field_names(self) -> dict[str, str]:
+        """Every option string to its field."""
+        return {name: flag.field for name, flag in self.by_name.items()}
+
     def has_begun(self, release: str) -> bool:
         """Whether this is that release or a later one; "" = it always was."""
         return not release or parse(release) <= self._order

@@ -145,9 +145,25 @@ WANTS_CONFIG_FILE = (
     "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4", "modelopt_mxfp8",
     "modelopt_mixed", "moe_wna16", "inc", "cpu_awq",
 )  # fmt: skip
-# model types without draft layers: hf_config_override (config/speculative.py) leaves them as they are
-NO_MTP = (
-    "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe", "qwen3_vl",
-    "qwen3_vl_moe", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "phi3", "cohere", "cohere2", "olmo2", "llama4",
-    "llama4_text", "granite", "falcon", "deepseek_v2", "minimax_m2",
-)  # fmt: skip
+# config/speculative.py hf_config_override (0.32.0): what `"method": "mtp"` knows draft layers of, by the type of the
+# config or by its architecture; anything else is no speculative method. A release that lacks one of them lacks the
+# architecture too.
+OWN_DRAFT_TYPES = frozenset({
+    "bailing_hybrid", "deepseek_v3", "deepseek_v32", "deepseek_v4", "dots3_note", "ernie4_5_moe", "exaone4_5",
+    "exaone4_5_text", "exaone_moe", "gemma4_assistant", "gemma4_unified_assistant", "glm5_next", "glm_moe_dsa", "hy_v3",
+    "hy_v4", "inkling_mm_model", "inkling_model", "intern_s2_preview", "interns2_mobius", "kimi_k3", "longcat_flash",
+    "longcat_flash_ngram", "minimax_m3_vl", "nemotron_h", "nemotron_h_puzzle", "pangu_ultra_moe", "qwen3_5",
+    "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp", "qwen4_exp_text", "step3p5",
+    "step3p7",
+})  # fmt: skip
+OWN_DRAFT_ARCHITECTURES = frozenset({
+    "BailingMoeV2_5ForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration",
+    "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "GlmOcrForConditionalGeneration", "MiMoForCausalLM",
+    "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MiniMaxM3SparseForConditionalGeneration",
+    "NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3", "Step3p5ForCausalLM",
+    "Step3p7ForConditionalGeneration",
+})  # fmt: skip
+# of these the override asks whether the checkpoint has any
+ONLY_WITH_DRAFTS = ("nemotron_h", "nemotron_h_puzzle", "NemotronH_")
+DRAFTS_COUNTED_BY_CLASS = ("MiMoV2",)  # mimo_v2_mtp.py has the number, whatever the config says
+NO_INKLING_DRAFTS = "The Inkling checkpoint does not contain MTP weights"

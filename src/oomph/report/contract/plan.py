@@ -1,25 +1,36 @@
-"""The shape of a plan and of an error in JSON. Additions are fine, renames are not.
+"""The shape of a plan in JSON, and what makes it. Additions are fine, renames are not.
 
-`docs/schema/` is made from these classes and those of contract_*.py (tools/schemas.py): the comment behind a
-field is its description there.
+`docs/schema/` is made from these classes and those beside this file (tools/schemas.py): the comment behind a field is
+its description there. What is printed as it is kept has its shape where it is kept.
 """
 
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
-from oomph.ir import Basis, Effect, Margin, Outcome, StageName
+from oomph.ir import (
+    Advice,
+    Basis,
+    Effect,
+    Engine,
+    HostPart,
+    HostPlan,
+    Judged,
+    KvSummary,
+    Margin,
+    Outcome,
+    Plan,
+    RankPlan,
+    StageName,
+    Term,
+    Verdict,
+)
 from oomph.ir.advice import Kind as ChangeKind
-from oomph.ir.plan import Grounds
+from oomph.ir.plan import Asleep, Grounds
 from oomph.ir.timeline import RefusalKind
 
 SCHEMA = 1  # a new number is a new contract: a field was renamed, removed, or means something else
-
-
-class EngineOutput(Struct, frozen=True):
-    name: str  # vllm, sglang, llamacpp, ollama, trtllm
-    version: str  # the release that was planned
-    version_from: str = ""  # who says so: --engine, image tag, pip install, installed package, newest known
 
 
 class VerdictOutput(Struct, frozen=True):
@@ -73,29 +84,6 @@ class RankOutput(Struct, frozen=True):
     stages: list[StageOutput]  # in the order in which the engine passes them
 
 
-class KvGroupOutput(Struct, frozen=True):
-    kind: str  # full, sliding_window, chunked_local, mla, mamba, cross, and what an engine adds
-    layers: int
-    block_size: int
-    page_bytes: int
-    blocks_per_request: int
-
-
-class KvOutput(Struct, frozen=True):
-    """The KV cache."""
-
-    available_bytes: int
-    num_blocks: int
-    bytes_per_block: int
-    block_size: int
-    logged_tokens: int  # as the engine prints it
-    max_concurrency: float  # requests of max_model_len at once
-    need_bytes: int  # one request of max_model_len
-    longest_request: int  # tokens of the longest request that is admitted
-    groups: list[KvGroupOutput]
-    log_lines: list[str]  # the lines that the engine would print
-
-
 class JudgedOutput(Struct, frozen=True):
     """One change that a person can make, planned."""
 
@@ -123,18 +111,6 @@ class AdviceOutput(Struct, frozen=True):
     next_step: str  # a command of oomph's own that goes on from here
 
 
-class HostPartOutput(Struct, frozen=True):
-    """One thing in the memory of the host."""
-
-    name: str
-    bytes: int
-    low: int
-    high: int
-    why: str
-    after_start: bool  # false: only while the server starts
-    reclaimable: bool  # page cache: the kernel gives it back
-
-
 class HostOutput(Struct, frozen=True):
     """The memory of the busiest node."""
 
@@ -145,8 +121,8 @@ class HostOutput(Struct, frozen=True):
     ram_from: str  # --ram, this machine, the container's limit, shared with the GPU
     available_bytes: int  # of it, not in use by others
     margin_bytes: Margin | None  # what is left of it; null where it is not known
-    parts: list[HostPartOutput]
-    later: list[HostPartOutput]  # what a later event takes: sleep level 1, a prompt cache that fills
+    parts: list[HostPart]
+    later: list[HostPart]  # what a later event takes: sleep level 1, a prompt cache that fills
 
 
 class AsleepOutput(Struct, frozen=True):
@@ -162,11 +138,11 @@ class PlanOutput(Struct, frozen=True):
     """`oomph plan --json`, and one line of `--batch`."""
 
     schema: int
-    engine: EngineOutput
+    engine: Engine
     model: str
     verdict: VerdictOutput
     ranks: list[RankOutput]
-    kv: KvOutput | None
+    kv: KvSummary | None
     resolved: dict[str, Any]  # the settings that the engine ends up with, by its own names
     assumptions: list[str]
     warnings: list[str]
@@ -176,42 +152,101 @@ class PlanOutput(Struct, frozen=True):
     advice: AdviceOutput | UnsetType = UNSET  # left out by --no-advice and by --batch
 
 
-class ErrorDetail(Struct, frozen=True):
-    kind: str  # command_error, unknown_model, hub_error, ...: the class of the exception
-    message: str  # one sentence
-    hint: str = ""
+def plan_output(plan: Plan) -> PlanOutput:
+    return PlanOutput(
+        schema=SCHEMA,
+        engine=plan.deployment.engine,
+        model=plan.model,
+        verdict=_verdict(plan.verdict),
+        ranks=[_rank(rank) for rank in plan.ranks],
+        kv=None if plan.kv is None else replace(plan.kv, available_bytes=max(0, plan.kv.available_bytes)),
+        resolved=plan.resolved,
+        assumptions=list(plan.assumptions),
+        warnings=list(plan.warnings),
+        host=None if plan.host is None else _host(plan.host),
+        asleep=None if plan.asleep is None else _asleep(plan.asleep),
+        rests_on=plan.grounds,
+        advice=UNSET if plan.advice is None else advice_output(plan.advice),
+    )
 
 
-class ErrorOutput(Struct, frozen=True):
-    """What every command prints with --json where it refuses; the exit code says it too."""
-
-    error: ErrorDetail
-    schema: int = SCHEMA
-    failed: UnsetType | None = UNSET  # of explain: nobody can tell
+def _asleep(asleep: Asleep) -> AsleepOutput:
+    return AsleepOutput(asleep.left.bytes, asleep.left.low, asleep.left.high, asleep.wakes_bytes)
 
 
-class BatchCase(Struct, frozen=True):
-    """One line that `oomph plan --batch` reads."""
+def _verdict(verdict: Verdict) -> VerdictOutput:
+    return VerdictOutput(
+        outcome=verdict.outcome,
+        fits=verdict.fits,
+        stage=verdict.stage,
+        short_bytes=verdict.short_bytes,
+        message=verdict.message,
+        rank=verdict.rank,
+        sure=verdict.outcome in ("fits", "fails"),
+        first_to_break=verdict.first_to_break,
+        risk=verdict.risk,
+        margin_bytes=verdict.margin,
+        deciding_term=verdict.deciding_term,
+        asked_margin_bytes=verdict.asked_bytes,
+        refusal=verdict.refusal,
+    )
 
-    args: list[str]  # the whole command: ["vllm", "serve", "MODEL", ...]
-    id: Any = None  # anything; it comes back with the answer
-    gpu: str | dict[str, Any] | list[Any] | None = None  # as --gpu takes it, or an object; null: live
-    engine: str | None = None  # vllm==0.21.0
-    given: dict[str, int | str] | list[str] | None = None  # terms that are pinned: {"available_kv": "11.54GiB"}
-    compile_cache: str | None = None  # cold or warm
-    margin: int | str | None = None  # room to be left: bytes, "1GiB", "5%"
+
+def _rank(rank_plan: RankPlan) -> RankOutput:
+    return RankOutput(
+        rank_plan.rank,
+        rank_plan.gpu,
+        rank_plan.total_bytes,
+        rank_plan.used_by_others_bytes,
+        max(0, rank_plan.requested_bytes),
+        {name: _term(name, term, rank_plan) for name, term in rank_plan.terms.items()},
+        stages=[StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in rank_plan.stages],
+    )
 
 
-class BatchPlan(PlanOutput, frozen=True, kw_only=True):
-    """A line that `oomph plan --batch` writes: a plan, without advice."""
+def _term(name: str, term: Term, rank: RankPlan) -> TermOutput:
+    """What is left for the cache is nothing where it is negative; how much is missing is the verdict's."""
+    created = rank.created_bytes if name == "weights" else UNSET
+    size, low, high = max(0, term.bytes), max(0, term.low), max(0, term.high)
+    return TermOutput(size, low, high, term.basis, term.parts, term.why, created_bytes=created)
 
-    id: Any  # that of the case
+
+def advice_output(advice: Advice) -> AdviceOutput:
+    return AdviceOutput(
+        list(advice.why),
+        [judged_output(j) for j in advice.fixes],
+        [judged_output(j) for j in advice.helps],
+        [judged_output(j) for j in advice.useless],
+        advice.next_step,
+    )
 
 
-class BatchError(Struct, frozen=True):
-    """A line that `oomph plan --batch` writes for a case that cannot be planned."""
+def judged_output(j: Judged) -> JudgedOutput:
+    return JudgedOutput(
+        lever=j.change.lever,
+        change=j.change.label,
+        kind=j.change.kind,
+        effect=j.effect,
+        outcome=j.outcome,
+        stage=j.stage,
+        gain_bytes=j.gain_bytes,
+        tokens=j.tokens,
+        concurrency=j.concurrency,
+        cost=j.change.cost,
+        why=j.why,
+        command=j.command,
+    )
 
-    id: Any  # that of the case
-    error: str  # one sentence
-    kind: str  # of the error
-    hint: str = ""
+
+def _host(host: HostPlan) -> HostOutput:
+    return HostOutput(
+        need_bytes=host.need_bytes,
+        serving_bytes=host.serving_bytes,
+        shm_bytes=host.shm_bytes,
+        ram_bytes=host.ram_bytes,
+        ram_from=host.ram_from,
+        available_bytes=host.available_bytes,
+        margin_bytes=host.margin,
+        parts=list(host.parts),
+        later=list(host.later),
+    )

@@ -1,13 +1,24 @@
-"""The shapes in JSON of what is searched for: the best flags, models and cards, and one change at a time."""
+"""The shapes in JSON of what is searched for, and what makes them: flags, models, cards, and one change at a time."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from oomph.report.contract.plan import JudgedOutput, PlanOutput
+from oomph.advice.what_if import WhatIf
+from oomph.commands import to_command, to_shell
+from oomph.ir import Device
+from oomph.report.contract.plan import SCHEMA, JudgedOutput, PlanOutput, judged_output, plan_output
+from oomph.search.cards import Card, Cards
+from oomph.search.fit import Configuration, Fit
 from oomph.search.longer import Longer
-from oomph.search.picks import Other
+from oomph.search.models import Models
+from oomph.search.neighbours import Neighbour
+from oomph.search.picks import Other, Pick
 from oomph.search.prices import Against
+from oomph.search.quality import Quality
+from oomph.search.request import Refused
+from oomph.simulate.speed import Speed
 
 
 class GpuOutput(Struct, frozen=True):
@@ -22,7 +33,16 @@ class AskedOutput(Struct, frozen=True):
     prefer: str | UnsetType | None = UNSET
 
 
-class AnswerOutput(Struct, frozen=True):
+class Rates(Struct, frozen=True, kw_only=True):
+    """How fast it is, computed; null: nobody knows how fast the card is."""
+
+    tokens_per_second: float | None  # of one user
+    tokens_per_second_all: float | None  # of all users together
+    first_token_seconds: float | None
+    speed_within_factor: float | None  # nine of ten published speeds were so near
+
+
+class AnswerOutput(Rates, frozen=True, kw_only=True):
     """One configuration that serves."""
 
     checkpoint: str
@@ -39,22 +59,8 @@ class AnswerOutput(Struct, frozen=True):
     kv_tokens: int
     concurrency: float
     concurrency_at_worst: float
-    tokens_per_second: float | None  # of one user; null: nobody knows how fast the card is
-    tokens_per_second_all: float | None  # of all users together
     tokens_per_second_each: float | None  # of each of the users that were asked for
-    first_token_seconds: float | None
-    speed_within_factor: float | None  # nine of ten published speeds were so near
     plan: PlanOutput | UnsetType = UNSET  # of the pick
-
-
-class NeighbourOutput(Struct, frozen=True):
-    change: str
-    why: str
-
-
-class RefusedOutput(Struct, frozen=True):
-    checkpoint: str
-    why: str
 
 
 class FitOutput(Struct, frozen=True):
@@ -69,8 +75,8 @@ class FitOutput(Struct, frozen=True):
     pick: AnswerOutput | None
     front: list[AnswerOutput]  # nothing is better in every respect
     nearest: list[AnswerOutput]  # where it is not met
-    neighbours: list[NeighbourOutput]  # why each step further fails
-    refused: list[RefusedOutput]
+    neighbours: list[Neighbour]  # why each step further fails
+    refused: list[Refused]
     plans: int  # how many plans the search took
     notes: list[str]
     objective: str  # the order by which the pick is the best
@@ -85,7 +91,7 @@ class ModelsAskedOutput(Struct, frozen=True, rename={"purpose": "for"}):
     prefer: str
 
 
-class ModelPickOutput(Struct, frozen=True):
+class ModelPickOutput(Rates, frozen=True, kw_only=True):
     """One model that runs on these GPUs, with the variant that serves it best."""
 
     model: str
@@ -95,12 +101,8 @@ class ModelPickOutput(Struct, frozen=True):
     context: int  # tokens of one request that each user really gets
     users: int
     users_held: int  # requests of that context that the cache holds at the least
-    tokens_per_second: float | None  # of one user, computed; null: nobody knows how fast this card is
-    tokens_per_second_all: float | None
-    first_token_seconds: float | None
     prompt_tokens: int | None
-    speed_within_factor: float | None  # how far such speeds were off
-    quality: dict[str, Any]
+    quality: Quality
     room_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
     parameters: int
     active_parameters: int
@@ -131,7 +133,7 @@ class ModelsOutput(Struct, frozen=True):
     notes: list[str]
 
 
-class CardOutput(Struct, frozen=True):
+class CardOutput(Rates, frozen=True, kw_only=True):
     """So many of one card, and the best checkpoint that they serve."""
 
     gpu: str
@@ -145,10 +147,6 @@ class CardOutput(Struct, frozen=True):
     longest_context: int
     kv_tokens: int
     engine: str
-    tokens_per_second: float | None  # of one user; null: nobody knows how fast the card is
-    tokens_per_second_all: float | None  # of the asked users together
-    first_token_seconds: float | None
-    speed_within_factor: float | None  # nine of ten published speeds were so near
     instances: list[str]  # of clouds
     step: str  # what it buys beside the line before it
 
@@ -188,3 +186,147 @@ class WhatIfOutput(Struct, frozen=True):
     binding: str  # the stage that decides, or "KV cache"
     rows: list[WhatIfRowOutput]
     plan: PlanOutput
+
+
+def _gpus(devices: Iterable[Device]) -> list[GpuOutput]:
+    return [GpuOutput(device.name, device.total_bytes, device.used_bytes) for device in devices]
+
+
+def _rates(speed: Speed | None) -> dict[str, Any]:
+    if speed is None:
+        return dict.fromkeys(Rates.__struct_fields__)
+    figures = (round(speed.one_user, 1), round(speed.all_users, 1), round(speed.first_token_seconds, 3), speed.factor)
+    return dict(zip(Rates.__struct_fields__, figures))
+
+
+def fit_output(fit: Fit) -> FitOutput:
+    want = fit.want
+    return FitOutput(
+        schema=SCHEMA,
+        model=fit.model,
+        gpus=_gpus(fit.gpus),
+        asked=AskedOutput(want.context or None, want.users or None, want.prefer or None),
+        met=fit.met,
+        close=fit.close,
+        pick=None if fit.pick is None else structs.replace(_configuration(fit.pick), plan=plan_output(fit.pick.plan)),
+        front=[_configuration(each) for each in fit.front],
+        nearest=[_configuration(each) for each in fit.nearest],
+        neighbours=list(fit.neighbours),
+        refused=list(fit.refused),
+        plans=fit.plans,
+        notes=list(fit.notes),
+        objective=fit.objective,
+        longest_context=fit.longest or None,
+        longer=fit.longer,
+    )
+
+
+def _configuration(each: Configuration) -> AnswerOutput:
+    point, kv, speed = each.point, each.plan.kv, each.speed
+    return AnswerOutput(
+        checkpoint=point.arm.model,
+        precision=each.precision,
+        context=point.context,
+        users=point.users,
+        quality_loss=point.quality,
+        relative_speed=each.relative_speed,
+        gives_up=list(each.gives_up),
+        gpus=point.arm.layout.gpus,
+        flags=each.plan.deployment.flags,
+        command=to_shell(each.plan.deployment),
+        args=to_command(each.plan.deployment),
+        kv_tokens=kv.logged_tokens if kv else 0,
+        concurrency=kv.max_concurrency if kv else 0.0,
+        concurrency_at_worst=point.concurrency,
+        tokens_per_second_each=round(speed.all_users / speed.users, 1) if speed else None,
+        **_rates(speed),
+    )
+
+
+def models_output(answer: Models) -> ModelsOutput:
+    return ModelsOutput(
+        schema=SCHEMA,
+        gpus=_gpus(answer.gpus),
+        asked=ModelsAskedOutput(
+            answer.purpose, answer.context if answer.context_asked else None, answer.users, answer.prefer
+        ),
+        least_context=answer.context,
+        why=answer.why,
+        picks=[_pick(pick) for pick in answer.picks],
+        looked_at=answer.looked_at,
+        possible=answer.possible,
+        plans=answer.plans,
+        more=answer.more,
+        interrupted=answer.interrupted,
+        objective=answer.objective,
+        notes=list(answer.notes),
+    )
+
+
+def _pick(pick: Pick) -> ModelPickOutput:
+    return ModelPickOutput(
+        model=pick.model,
+        checkpoint=pick.checkpoint,
+        quantization=pick.quantization,
+        engine=pick.engine,
+        context=pick.context,
+        users=pick.users,
+        users_held=pick.capacity,
+        prompt_tokens=pick.speed.prompt if pick.speed else None,
+        quality=pick.quality,
+        room_bytes=pick.room_bytes,
+        parameters=pick.parameters,
+        active_parameters=pick.active,
+        date=pick.date or None,
+        licence=pick.licence or None,
+        command=pick.command,
+        args=to_command(pick.plan.deployment),
+        outcome=pick.plan.verdict.outcome,
+        traded=pick.traded,
+        others=list(pick.others),
+        **_rates(pick.speed),
+    )
+
+
+def cards_output(result: Cards) -> CardsOutput:
+    wish = AskedOutput(result.want.context, result.want.users)
+    known = result.prices
+    return CardsOutput(
+        schema=SCHEMA, model=result.model, asked=wish, cards=[_card(c) for c in result.cards], more=result.more,
+        plans=result.plans, sort=result.sort,
+        prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
+        against_api=result.against, interrupted=result.interrupted,
+        objective=result.objective,
+    )  # fmt: skip
+
+
+def _card(card: Card) -> CardOutput:
+    return CardOutput(
+        gpu=card.name,
+        count=card.count,
+        memory_bytes=card.memory_bytes,
+        price=card.price,
+        checkpoint=card.checkpoint,
+        command=card.command,
+        headroom_bytes=card.headroom_bytes,
+        users=card.users,
+        longest_context=card.longest,
+        kv_tokens=card.plan.kv.logged_tokens if card.plan.kv else 0,
+        engine=card.engine,
+        instances=list(card.instances),
+        step=card.step,
+        **_rates(card.speed),
+    )
+
+
+def what_if_output(table: WhatIf) -> WhatIfOutput:
+    rows = [
+        WhatIfRowOutput(
+            **structs.asdict(judged_output(row.judged)),
+            label=row.label,
+            tokens_change=row.tokens_change,
+            advised=row.advised,
+        )
+        for row in table.rows
+    ]
+    return WhatIfOutput(SCHEMA, table.binding, rows, plan_output(table.plan))

@@ -1,86 +1,84 @@
-"""A plan's advice for people: why it dies, what works, the cheapest first, and what of the usual advice does not."""
+"""A plan's advice: why it dies, what works, the cheapest first, and what of the usual advice does not."""
 
-from oomph.ir import Advice, Judged, Plan
-from oomph.report.terminal import INDENT, Style, clean, wrap
+from oomph.ir import Advice, Judged, Outcome, Plan
+from oomph.report.answer import Block, Changes, Facts, Paragraph, Quote, Reasons
 from oomph.units import human
 
-MOST_LINES = 5
+OUTCOMES: dict[Outcome, str] = {
+    "fits": "fits", "at_risk": "starts, at risk", "close": "too close to call", "fails": "does not start"
+}  # fmt: skip
 
 
-def advice_lines(plan: Plan, style: Style, width: int, *, engine: str) -> list[str]:
-    advice = plan.advice
-    if advice is None:
-        return []
+def advice_blocks(plan: Plan, advice: Advice, *, engine: str) -> tuple[Block, ...]:
+    """`engine`: whose message it is."""
     if plan.verdict.outcome == "fits":
-        return rows("More", [_cells(j) for j in more(plan, advice)[:3]], style, width)
-    lines = [f"  {style.bold('Why' if n == 0 else '   ')}      {clean(why)}" for n, why in enumerate(advice.why)]
-    if plan.verdict.message and plan.verdict.stage not in (None, "other"):
-        message = clean(" ".join(plan.verdict.message.split()))
-        lines.append(f"  {style.bold(f'{engine:<8}')} {_short(message)}")
-    if advice.fixes:
-        lines += rows("Works", [_cells(j) for j in advice.fixes[:MOST_LINES]], style, width)
-    else:
-        lines += rows("Helps", [_help_cells(j) for j in advice.helps[:2]], style, width)
-    if advice.next_step:
-        lines.append(f"  {style.bold('Next     ')}No flag alone is enough. Search further: {advice.next_step}")
-    return lines + useless_lines(plan, advice, style)
+        return more_room(plan, advice)
+    message = plan.verdict.message if plan.verdict.stage not in (None, "other") else ""
+    before, name = before_words(plan), plan.deployment.engine.name
+    shown_helps = 0 if any(fix.change.kind != "hardware" for fix in advice.fixes) else 2
+    following = f"No flag alone is enough. Search further: {advice.next_step}" if advice.next_step else ""
+    return (
+        Paragraph("Why", advice.why),
+        Quote(engine, message),
+        Changes("Works", "What works", advice.fixes, tuple(map(gives, advice.fixes)), before, name, shown=5),
+        Changes("Helps", "What helps, but is not enough", advice.helps, tuple(map(_gains, advice.helps)), before, name,
+                shown=shown_helps),
+        Facts((("Next", following),)),
+        _useless(plan, advice),
+    )  # fmt: skip
 
 
-def more(plan: Plan, advice: Advice) -> list[Judged]:
+def more_room(plan: Plan, advice: Advice) -> tuple[Block, ...]:
+    """Of a plan that fits: what gives more tokens first, then what gives room only; the cheapest first."""
+    tokens = _more_tokens(plan, advice)
+    rest = [judged for judged in advice.helps if judged not in tokens and judged.gain_bytes > 0]
+    judged = (*tokens, *(one for one in rest if one.outcome == "fits"))
+    before, engine = before_words(plan), plan.deployment.engine.name
+    effects = tuple(map(gives, judged))
+    return (
+        Changes("More", "What gives more", judged, effects, before, engine, shown=min(3, len(tokens))),
+        _useless(plan, advice),
+    )
+
+
+def _more_tokens(plan: Plan, advice: Advice) -> list[Judged]:
     """Changes that give a fitting plan more room, and are not paid with fewer requests than would fit into it."""
     tokens = plan.kv.logged_tokens if plan.kv else 0
     helps = [j for j in advice.helps if j.tokens > 1.01 * tokens and j.outcome == "fits"]
     return [j for j in helps if j.change.flags.get("max_num_seqs", j.concurrency) >= j.concurrency]
 
 
-def useless_lines(plan: Plan, advice: Advice, style: Style) -> list[str]:
-    """Only what the user has set or the engine's own message recommends."""
+def before_words(plan: Plan) -> str:
+    """Where things stand, to be set against what a change makes of them."""
+    if plan.kv is not None and plan.verdict.fits:
+        return f"{plan.kv.logged_tokens:,} tokens, {plan.kv.max_concurrency:.2f} at once"
+    return f"{human(plan.verdict.short_bytes)} short" if plan.verdict.short_bytes else OUTCOMES[plan.verdict.outcome]
+
+
+def gives(judged: Judged) -> str:
+    """The same for every kind of change: tokens, requests at once, what it costs."""
+    size = f"{judged.tokens:,} tokens, {judged.concurrency:.2f} at once" if judged.tokens else "it starts"
+    return f"{size} ({judged.change.cost})" if judged.change.cost else size
+
+
+def _gains(judged: Judged) -> str:
+    gains = f"gains {human(judged.gain_bytes)}; " if judged.gain_bytes else ""
+    return f"{gains}{judged.why}".removesuffix("; ")
+
+
+def _useless(plan: Plan, advice: Advice) -> Reasons:
+    """First what the user has set or the engine's own message recommends, without its value."""
     message, flags = plan.verdict.message, plan.deployment.flags
     in_company = {field for fix in advice.fixes if " + " in fix.change.lever for field in fix.change.flags}
-    by_flag: dict[str, Judged] = {}
+    near: dict[str, str] = {}
+    far: list[tuple[str, str]] = []
     for judged in advice.useless:
         name = judged.change.label.split()[0]
-        if (
-            judged.effect == "nothing"
-            and name.startswith("-")
-            and (name in message or any(field in flags for field in judged.change.flags))
-        ):
+        is_named = name in message or any(field in flags for field in judged.change.flags)
+        if judged.effect == "nothing" and name.startswith("-") and is_named:
             alone = " alone" if in_company.intersection(judged.change.flags) else ""
-            by_flag.setdefault(f"{name}{alone}", judged)
-    return [
-        f"  {style.bold('Useless  ') if number == 0 else ' ' * 9}{clean(name)}: {clean(judged.why)}"
-        for number, (name, judged) in enumerate(list(by_flag.items())[:3])
-    ]
-
-
-def rows(head: str, pairs: list[tuple[str, str]], style: Style, width: int) -> list[str]:
-    """What to write on the left, as wide as the longest of them, what it gives on the right."""
-    widest = min(max(44, width // 2), max((len(label) for label, _ in pairs), default=0))
-    below = INDENT + widest + 2 if width - INDENT - widest > 30 else INDENT + 2
-    lines = []
-    for number, (label, effect) in enumerate(pairs):
-        start = f"  {style.bold(f'{head:<9}') if number == 0 else ' ' * 9}"
-        if len(label) > widest:  # too long for a column: what it gives stands below it
-            lines += [
-                *wrap(label, width, start, " " * INDENT),
-                *wrap(effect, width, " " * (INDENT + 2), " " * (INDENT + 2)),
-            ]
+            near.setdefault(f"{name}{alone}", judged.why)
         else:
-            lines += wrap(effect, width, f"{start}{label:<{widest}}  ", " " * below)
-    return lines
-
-
-def _cells(judged: Judged) -> tuple[str, str]:
-    """The same columns for every kind of change: the change, tokens, requests at once, what it costs."""
-    size = f"{judged.tokens:,} tokens, {judged.concurrency:.2f} at once" if judged.tokens else "it starts"
-    return clean(judged.change.label), f"{size} ({judged.change.cost})" if judged.change.cost else size
-
-
-def _help_cells(judged: Judged) -> tuple[str, str]:
-    gains = f"gains {human(judged.gain_bytes)}; " if judged.gain_bytes else ""
-    return clean(judged.change.label), f"{gains}{judged.why}".removesuffix("; ")
-
-
-def _short(message: str, room: int = 220) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= room else line[: room - 4].rsplit(" ", 1)[0] + " ..."
+            far.append((judged.change.label, judged.why or OUTCOMES[judged.outcome or "fails"]))
+    shown = 0 if plan.verdict.outcome == "fits" else min(3, len(near))
+    return Reasons("Useless", "What does not help", (*near.items(), *far), shown)

@@ -1,52 +1,107 @@
-"""Cards for people, and as JSON: one line for each number of one card, the cheapest first."""
+"""Cards that serve a model, and as JSON: one line for each number of one card, the cheapest first."""
 
-from typing import Any
-
-from msgspec import to_builtins
-
-from oomph.report.contract.plan import SCHEMA
-from oomph.report.contract.searches import AskedOutput, CardOutput, CardsOutput, PricesOutput
-from oomph.report.terminal import Style, wrap
+from oomph.report.answer import (
+    Answer,
+    Aside,
+    Block,
+    Cell,
+    Column,
+    Dot,
+    Heading,
+    Paragraph,
+    Row,
+    Scatter,
+    Table,
+    Verdict,
+)
+from oomph.report.chart import doublings
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
 from oomph.simulate.speed import worst_error
 from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
+# by what the lines are sorted: what the first is, and how that is said below
+_ORDERS = {
+    "price": ("the cheapest", "Cheapest first."), "speed": ("the fastest", "Fastest first."),
+    "memory": ("the least", "Fewest cards first, then by memory (no prices given: --prices FILE)."),
+}  # fmt: skip
 
-def render(cards: Cards, style: Style, *, width: int = 100, everything: bool = False) -> str:
+
+def answer(cards: Cards) -> Answer:
     want = cards.want
     people = f"{want.users} user{'s' if want.users > 1 else ''}"
-    lines = ["", f"  {style.bold(cards.model)}   {want.context:,} tokens of context, {people} at once", ""]
+    heading = Heading(cards.model, (f"{want.context:,} tokens of context, {people} at once",))
     if not cards.cards:
-        stopped = f"  {style.bold('STOPPED')}   before a card was found that serves it, {cards.looked_at} looked at"
-        nothing = f"  {style.bad('NOTHING FITS')}   no card up to eight together, of {cards.looked_at} looked at"
-        lines.append(stopped if cards.interrupted else nothing)
-        return "\n".join(lines) + "\n"
-    price = any(c.price is not None for c in cards.cards)
-    head = f"  {'price':>9}" if price else f"  {'memory':>9}"
-    widest = max(len(_name(c)) for c in cards.cards) + 1
-    title = f"{head}  {'cards':<{widest}}{'tok/s':>7}{'users':>7}{'longest':>9}{'free':>10}  checkpoint"
-    lines += [
-        style.bold(title),
-        *(line for card in cards.cards for line in _line(card, price, widest, width, style)),
-        *all_that_hold(
-            (cards.more, style.dim("  there are further ones: --all, also legacy and modified cards")),
-            (cards.interrupted, "  The search was stopped: these are the cards so far."),
+        return Answer("cards", heading, _nothing(cards), ())
+    first = cards.cards[0]
+    says = f"is {_ORDERS[cards.sort][0]} that serves it: {first.checkpoint}"
+    beside = Paragraph("API", (_beside_api(cards.against, _name(first)),), "Against an API") if cards.against else None
+    measure = Aside(f"Best by: {cards.measure}.")
+    blocks = (*_picture(cards), _table(cards), *([beside] if beside else []), measure, Aside(_basis(cards)))
+    return Answer("cards", heading, Verdict(_name(first), "fits", says), blocks)
+
+
+def _nothing(cards: Cards) -> Verdict:
+    if cards.interrupted:
+        return Verdict("STOPPED", "close", f"before a card was found that serves it, {cards.looked_at} looked at")
+    return Verdict("NOTHING FITS", "fails", f"no card up to eight together, of {cards.looked_at} looked at")
+
+
+def _table(cards: Cards) -> Table:
+    priced = any(card.price is not None for card in cards.cards)
+    columns = (
+        Column("price" if priced else "memory", 9, is_number=True),
+        Column("cards", max(len(_name(card)) for card in cards.cards) + 1, gap="  "),
+        Column("tok/s", 7, is_number=True), Column("users", 7, is_number=True), Column("longest", 9, is_number=True),
+        Column("free", 10, is_number=True), Column("checkpoint", gap="  ", is_path=True),
+    )  # fmt: skip
+    remarks = all_that_hold(
+        (cards.more, "there are further ones: --all, also legacy and modified cards"),
+        (cards.interrupted, "The search was stopped: these are the cards so far."),
+    )
+    rows = tuple(_row(card, priced) for card in cards.cards)
+    return Table("Cards", columns, rows, button="Plan", label="Cards that serve it", below=13, more=". ".join(remarks))
+
+
+def _row(card: Card, priced: bool) -> Row:
+    about = [card.note] if card.note else []
+    about += [f"in clouds {', '.join(card.instances)}"] if card.instances else []
+    about += [f"buys {card.step}"] if card.step else []
+    memory = Cell(f"{card.nominal_gb} GB", card.nominal_gb)
+    return Row(
+        (
+            Cell(f"{card.price:,.2f}", card.price) if priced and card.price is not None else memory,
+            Cell(_name(card), tone="bold"),
+            Cell(f"{card.speed.all_users:,.0f}" if card.speed else "?", card.speed.all_users if card.speed else 0),
+            Cell(f"{card.users}+" if card.users == 256 else str(card.users), card.users),
+            Cell(f"{card.longest:,}", card.longest),
+            Cell(gib(max(0, card.headroom_bytes)), card.headroom_bytes), card.checkpoint,
         ),
-    ]
-    if cards.against is not None:
-        lines += ["", *wrap(_beside_api(cards.against, _name(cards.cards[0])), width, "  ", " " * 4)]
-    lines += ["", *(style.dim(line) for line in wrap(_basis(cards), width, "  ", "  "))]
-    return "\n".join(lines) + "\n"
+        below=("; ".join(about),) if about else (),
+        command=card.command,
+        data={"gpu": _name(card).replace(" x ", "x ", 1)},
+    )  # fmt: skip
+
+
+def _picture(cards: Cards) -> tuple[Block, ...]:
+    if len(cards.cards) < 2:
+        return ()
+    dots = tuple(
+        Dot(card.nominal_gb, max(1, card.users), f"count{min(card.count, 8)}", 7,
+            f"{_name(card)}: {card.users} users, {card.longest:,} tokens at most, {card.checkpoint}", card.command)
+        for card in cards.cards
+    )  # fmt: skip
+    across = doublings([dot.x for dot in dots], "GB of all cards together →")
+    up = doublings([dot.y for dot in dots], "↑ users at once")
+    counts = sorted({min(card.count, 8) for card in cards.cards})
+    legend = tuple((f"count{n}", "one card" if n == 1 else f"{n} cards") for n in counts)
+    title = "Memory against users"
+    return (Scatter(title, dots, across, up, label=title, legend=legend),)
 
 
 def _basis(cards: Cards) -> str:
-    order = {
-        "price": "Cheapest first.", "speed": "Fastest first.",
-        "memory": "Fewest cards first, then by memory (no prices given: --prices FILE).",
-    }  # fmt: skip
-    text = order[cards.sort]
+    text = _ORDERS[cards.sort][1]
     if cards.prices is not None:
         unit = "an hour of each card" if cards.prices.rented else "each card"
         source = f", {cards.prices.source}" if cards.prices.source else ""
@@ -57,8 +112,11 @@ def _basis(cards: Cards) -> str:
     return (
         f"{text} Each line was planned, with a margin for what is not certain. free: on the fullest GPU at the worst; "
         "users: of this context; longest: for so many users."
-        + (f" Each card's best by this measure: {cards.objective}." if cards.objective else "")
     )
+
+
+def _name(card: Card) -> str:
+    return f"{card.count} x {card.name}" if card.count > 1 else card.name
 
 
 def _beside_api(against: Against, machine: str) -> str:
@@ -67,7 +125,7 @@ def _beside_api(against: Against, machine: str) -> str:
     tokens = f"{millions[0]} million prompt and {millions[1]} million answer tokens"
     people = f"{against.users} user{'s' if against.users > 1 else ''}"
     text = (
-        f"Against an API: {people}, {load.prompt:,} tokens in and {load.output:,} out, {load.hours:g} hours a day, "
+        f"{people}, {load.prompt:,} tokens in and {load.output:,} out, {load.hours:g} hours a day, "
         f"make {tokens} a month, which cost {against.api_cost:,.2f} there. "
     )
     if against.machine_cost is not None:
@@ -77,60 +135,4 @@ def _beside_api(against: Against, machine: str) -> str:
     return (
         text
         + f"{machine} costs {against.price:,.0f} and is paid back after {against.break_even:.1f} months, power aside."
-    )
-
-
-def _name(card: Card) -> str:
-    return f"{card.count} x {card.name}" if card.count > 1 else card.name
-
-
-def _line(card: Card, price: bool, widest: int, width: int, style: Style) -> list[str]:
-    first = f"{card.price:>9,.2f}" if price and card.price is not None else f"{card.nominal_gb:>6} GB"
-    users = f"{card.users}+" if card.users == 256 else str(card.users)
-    speed = f"{card.speed.all_users:,.0f}" if card.speed is not None else "?"
-    free = gib(max(0, card.headroom_bytes))
-    figures = f"  {first}  {_name(card):<{widest}}{speed:>7}{users:>7}{card.longest:>9,}{free:>10}  "
-    name = card.checkpoint if len(figures) + len(card.checkpoint) <= width else card.checkpoint.rpartition("/")[2]
-    lines = [f"{figures}{name}"]
-    about = [card.note] if card.note else []
-    about += [f"in clouds {', '.join(card.instances)}"] if card.instances else []
-    about += [f"buys {card.step}"] if card.step else []
-    if about:
-        lines += [style.dim(line) for line in wrap("; ".join(about), width, " " * 13, " " * 13)]
-    return lines
-
-
-def cards_json(result: Cards) -> dict[str, Any]:
-    wish = AskedOutput(result.want.context, result.want.users)
-    known = result.prices
-    output = CardsOutput(
-        schema=SCHEMA, model=result.model, asked=wish, cards=[_card(c) for c in result.cards], more=result.more,
-        plans=result.plans, sort=result.sort,
-        prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
-        against_api=result.against, interrupted=result.interrupted,
-        objective=result.objective,
-    )  # fmt: skip
-    plain: dict[str, Any] = to_builtins(output)
-    return plain
-
-
-def _card(card: Card) -> CardOutput:
-    return CardOutput(
-        gpu=card.name,
-        count=card.count,
-        memory_bytes=card.memory_bytes,
-        price=card.price,
-        checkpoint=card.checkpoint,
-        command=card.command,
-        headroom_bytes=card.headroom_bytes,
-        users=card.users,
-        longest_context=card.longest,
-        kv_tokens=card.plan.kv.logged_tokens if card.plan.kv else 0,
-        engine=card.engine,
-        tokens_per_second=round(card.speed.one_user, 1) if card.speed else None,
-        tokens_per_second_all=round(card.speed.all_users, 1) if card.speed else None,
-        first_token_seconds=round(card.speed.first_token_seconds, 3) if card.speed else None,
-        speed_within_factor=card.speed.factor if card.speed else None,
-        instances=list(card.instances),
-        step=card.step,
     )

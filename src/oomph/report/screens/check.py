@@ -1,17 +1,15 @@
-"""Several deployments for people, and as JSON: one line each, the worst named first, and where to look next."""
+"""Several deployments, and as JSON: one line each, the worst named first, and where to look next."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from oomph.answers.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
-from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS
-from oomph.report.contract.plan import SCHEMA
-from oomph.report.plan_json import plan_json
-from oomph.report.screens.plan_lines import close_words, short_words
-from oomph.report.terminal import Style, clean, length, wrap
+from oomph.report.answer import Answer, Answers, Aside, Block, Cell, Column, Command, Heading, Row, Table
+from oomph.report.screens import plan
+from oomph.report.screens.plan_words import close_words, short_words
+from oomph.report.terminal import clean
 from oomph.units import gib
 
 # the outcome as a word of the table, and as it is counted in the first line
@@ -23,25 +21,37 @@ WORDS: dict[Outcome, tuple[str, str]] = {
     "at_risk": ("AT RISK", "start, at risk"),
     "fits": ("FITS", "fit"),
 }
-_PAINT = {"fits": "1;32", "fails": "1;31", "unread": "1;31"}
+_TONES: dict[Outcome, str] = {"fits": "fits", "fails": "fails", "unread": "fails"}
 _WIDEST_NAME = 40
 
 
-def render(check: Check, style: Style, *, width: int = 100, everything: bool = False, where: str = "") -> str:
-    """`where`: the one file that all of them are from; "" = each line names its file."""
+def answer(check: Check) -> Answer:
+    """One file that was asked about is named once; else each line stands under its file."""
     if not check.items:
-        return f"\n  no deployment is in {where or f'the {check.files} files'}\n\n"
-    lines = ["", f"  {style.bold(summary(check))}{f' in {clean(where)}' if where else ''}", ""]
-    file = where
-    name_width = min(_WIDEST_NAME, max(length(clean(item.name)) for item in check.items)) + 2
-    for item in check.items:
-        if item.file != file and not where:
-            file = item.file
-            lines.append(f"  {style.bold(clean(file) or 'the command')}")
-        lines += _item(item, style, width, name_width)
-    closing = (_alone(check.items) if where else "", _next_step(check.items, where))
-    lines += ["", *(f"  {sentence}" for sentence in closing if sentence)] if any(closing) else []
-    return "\n".join(lines) + "\n\n"
+        return Answer("check", Heading(f"no deployment is in {check.where or f'the {check.files} files'}"), None, ())
+    widest = min(_WIDEST_NAME, max(len(clean(item.name)) for item in check.items))
+    columns = (Column("deployment", widest, gap="  "), Column("outcome", 16, gap="  "), Column("model"))
+    rows = tuple(_row(item, "" if check.where else item.file or "the command") for item in check.items)
+    plans = tuple(plan.answer(item.plan) for item in check.items if item.plan is not None)
+    return Answer(
+        "check",
+        Heading(summary(check), (f"in {check.where}",) if check.where else ()),
+        None,
+        (
+            Table("Deployments", columns, rows, below=4 + widest + 2 + 16, has_head=False),
+            Aside(_alone(check.items) if check.where else ""),
+            *_next_step(check.items, check.where),
+            Answers(plans),
+        ),
+    )
+
+
+def _row(item: Item, file: str) -> Row:
+    subject, detail = _subject(item), details(item)
+    warning = (f"warning: {item.warning}",) if item.warning else ()
+    word = Cell(WORDS[item.outcome][0], item.outcome, _TONES.get(item.outcome, "close"))
+    why = (detail,) if subject and detail else ()
+    return Row((item.name, word, subject or detail), below=(*why, *warning), group=file)
 
 
 def summary(check: Check) -> str:
@@ -53,20 +63,6 @@ def summary(check: Check) -> str:
         return f"{total} {noun}: {'it fits' if total == 1 else 'all fit'}"
     rest = [f"{counts[o]} {words}" for o, (_, words) in WORDS.items() if counts[o] and o != "fits"]
     return f"{counts['fits']} of {total} {noun} fit; {'; '.join(rest)}"
-
-
-def _item(item: Item, style: Style, width: int, name_width: int) -> list[str]:
-    name, word = clean(item.name), WORDS[item.outcome][0]
-    column = 4 + name_width + 16
-    head = f"    {name:<{name_width}}"
-    verdict = style.paint(f"{word:<16}", _PAINT.get(item.outcome, "1;33"))
-    if length(head) > 4 + name_width:
-        head = head.rstrip() + "  "
-    title, detail = _subject(item), details(item)
-    warning = wrap(f"warning: {clean(item.warning)}", width, " " * column, " " * column) if item.warning else []
-    if not title:
-        return [*wrap(detail, width, head + verdict, " " * column), *warning]
-    return [f"{head}{verdict}{title}", *wrap(style.dim(detail), width, " " * column, " " * column), *warning]
 
 
 def _subject(item: Item) -> str:
@@ -107,34 +103,11 @@ def _alone(items: Sequence[Item]) -> str:
     return "Each is planned as if it had its GPUs to itself." if len(planned) > 1 else ""
 
 
-def _next_step(items: Sequence[Item], where: str) -> str:
+def _next_step(items: Sequence[Item], where: str) -> tuple[Block, ...]:
     """The command that explains the first that does not fit."""
     item = next((one for one in items if one.plan is not None and one.outcome != "fits"), None)
     file = where or (item.file if item else "")
     if item is None or not file or not item.name:
-        return ""
+        return ()
     name = f"'{file}:{item.name}'" if " " in file + item.name else f"{file}:{item.name}"
-    return f"Why, and what would help: oomph plan {clean(name)}"
-
-
-def check_json(check: Check, *, where: str = "") -> dict[str, Any]:
-    """`where`: the one file that was asked about."""
-    file = {"file": where} if where else {}
-    return {
-        "schema": SCHEMA,
-        **file,
-        "outcome": check.outcome,
-        "exit_code": check.exit_code,
-        "files": check.files,
-        "deployments": [_item_json(item) for item in check.items],
-    }
-
-
-def _item_json(item: Item) -> dict[str, Any]:
-    place = {"file": item.file, "name": item.name, "line": item.line, "outcome": item.outcome, "warning": item.warning}
-    return {**place, **plan_json(item.plan)} if item.plan is not None else {**place, "error": error_json(item.error)}
-
-
-def error_json(error: OomphError | None) -> dict[str, str]:
-    """As every command prints its errors with --json."""
-    return {} if error is None else {"kind": error.kind, "message": error.message, "hint": error.hint}
+    return Aside("Why, and what would help:"), Command(f"oomph plan {name}")

@@ -1,18 +1,29 @@
-"""A diff for people, and as JSON: the verdicts, what moved, and the releases that moved it."""
+"""Two plans side by side, and as JSON: the verdicts, what moved, and the releases that moved it."""
 
+from collections.abc import Iterable
 from typing import Any
-
-from msgspec import structs, to_builtins
 
 from oomph.answers.diff import Change, Diff
 from oomph.engines.registry import engine_of
-from oomph.report.contract.answers import ChangeOutput, DiffOutput
-from oomph.report.contract.plan import SCHEMA
-from oomph.report.plan_json import plan_output
-from oomph.report.screens.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, folded, title
-from oomph.text.tables import grouped
-from oomph.units import human
+from oomph.ir import Plan
+from oomph.report.answer import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Heading,
+    Paragraph,
+    Piece,
+    Quote,
+    Row,
+    Sides,
+    Table,
+    Verdict,
+)
+from oomph.report.screens.advice import OUTCOMES
+from oomph.report.screens.plan_words import gpus_line
+from oomph.units import MIB, human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
 _NAMES = {
@@ -29,66 +40,51 @@ _NAMES = {
 }
 
 
-def render(difference: Diff, style: Style, *, width: int = 100, everything: bool = False) -> str:
-    before, after = difference.before, difference.after
-    lines = [
-        "",
-        *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width),
-        "",
-        f"  {'':<30}  {_side(before):>22}  {_side(after):>22}",
-    ]
-    if difference.flags:
-        lines += [
-            "",
-            f"  {style.bad('WILL NOT START')}   no such flag in {_release(after)}:",
-            *[folded(f"           {sentence}", width) for sentence in difference.flags],
-            "",
-            "  Without these flags:",
-        ]
-    figures = ("figure",) if difference.flags else ("figure", "verdict")
-    lines += [_row(change) for change in difference.changes if change.kind in figures]
-    settings = [c for c in difference.changes if c.kind == "setting"]
-    if settings:
-        lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]
-    steps = [c for c in difference.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
-    steps = [c for c in steps if value_words(c.what, c.before) != value_words(c.what, c.after)]
-    if steps:
-        lines += ["", f"  {style.bold('Which release')}"]
-        for release, moved in grouped(steps, lambda step: step.since).items():
-            lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
+def answer(difference: Diff) -> Answer:
+    after = difference.after
+    settings = [change for change in difference.changes if change.kind == "setting"]
+    figures = [change for change in difference.changes if change.kind == "figure"]
+    lost = f"No such flag in {_release(after)}:"
+    message = after.verdict.message if not after.fits and not difference.flags else ""
+    blocks = (
+        Paragraph("Flags", (lost, *difference.flags, "The rest is without these flags.") if difference.flags else ()),
+        Quote(engine_of(after.deployment).title, message),
+        Sides(difference.before, after),
+        *_moves("figure", "Figures that move", figures),
+        *_moves("setting", "Settings that move", settings),
+        *_steps(difference, {change.what for change in settings}),
+        Details("KV cache tokens by release", _tokens(difference)),
+    )
+    heading = Heading(difference.before.model, below=(f"{_side(difference.before)} -> {_other(difference)}",))
+    return Answer("diff", heading, _verdict(difference), blocks)
+
+
+def _verdict(difference: Diff) -> Verdict:
+    before, after = difference.before.verdict.outcome, difference.after.verdict.outcome
     if not difference.changes:
-        lines.append("  nothing moves")
-    if not after.fits and after.verdict.message and not difference.flags:
-        lines += [
-            "",
-            folded(f"  {engine_of(after.deployment).title:<9}{' '.join(after.verdict.message.split())}", width),
-        ]
-    return "\n".join(lines) + "\n\n"
+        return Verdict("NOTHING MOVES", after, "the two plans are equal")
+    word = "THE SAME OUTCOME" if before == after else "ANOTHER OUTCOME"
+    moved = [(change.before, change.after) for change in difference.changes if change.kind == "verdict"]
+    first, last = moved[0] if moved and not difference.flags else (OUTCOMES[before], OUTCOMES[after])
+    return Verdict(word, after, f"{first} -> {last}")
 
 
-def _name(plan: Any) -> str:
-    return f"{plan.model} on {_release(plan)}"
-
-
-def _release(plan: Any) -> str:
+def _release(plan: Plan) -> str:
     return f"{engine_of(plan.deployment).title} {plan.deployment.engine.version}"
 
 
-def _other(before: Any, after: Any) -> str:
+def _side(plan: Plan) -> str:
+    return f"{_release(plan)} on {gpus_line(plan.deployment.gpus)}"
+
+
+def _other(difference: Diff) -> str:
     """The second side: what differs of model, release, GPUs and flags."""
-    if before.deployment.gpus != after.deployment.gpus:
-        return f"{_name(after)}, {gpus_line(after.deployment.gpus)}"
-    if _name(before) != _name(after):
-        return _name(after)
+    before, after = difference.before, difference.after
+    if (before.model, _side(before)) != (after.model, _side(after)):
+        return _side(after) if before.model == after.model else f"{after.model} with {_side(after)}"
     changed = {k: v for k, v in after.deployment.flags.items() if before.deployment.flags.get(k) != v}
     words = " ".join(f"--{k.replace('_', '-')}" + ("" if v is True else f" {v}") for k, v in changed.items())
-    return f"with {clean(words)[:200]}" if words else _name(after)
-
-
-def _side(plan: Any) -> str:
-    return {"fits": "fits", "close": "too close to call", "at_risk": "starts, at risk"}.get(
-        plan.verdict.outcome, "will not start"
-    )
+    return f"with {words[:200]}" if words else _side(after)
 
 
 def value_words(what: str, value: Any) -> str:
@@ -103,34 +99,54 @@ def value_words(what: str, value: Any) -> str:
     return str(value)
 
 
-def _row(change: Change) -> str:
-    before, after = (value_words(change.what, value) for value in (change.before, change.after))
-    return f"  {change_words(change):<30}  {before:>22}  {after:>22}"
+def _values(change: Change) -> tuple[str, str]:
+    return value_words(change.what, change.before), value_words(change.what, change.after)
 
 
-def change_words(change: Change) -> str:
-    """A figure in words, a setting in vLLM's own."""
+def _words(change: Change) -> str:
+    """A figure in words, a setting in the engine's own."""
     return _NAMES.get(change.what, change.what if change.kind == "setting" else change.what.replace("_", " "))
 
 
-def _short(change: Change) -> str:
-    return (
-        f"{change_words(change)}: {value_words(change.what, change.before)} -> {value_words(change.what, change.after)}"
+def _moves(name: str, title: str, changes: Iterable[Change]) -> tuple[Block, ...]:
+    rows = tuple(Row((_words(change), *_values(change), _moved(change))) for change in changes)
+    columns = (
+        Column(name, 30), Column("now", 16, is_number=True), Column("then", 16, is_number=True),
+        Column("change", 14, is_number=True),
+    )  # fmt: skip
+    return (Table(title, columns, rows, sorts=False),) if rows else ()
+
+
+def _moved(change: Change) -> str:
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (change.before, change.after)):
+        return ""
+    moved = change.after - change.before
+    size = abs(moved)
+    large = isinstance(moved, int) and max(abs(change.before), abs(change.after)) >= MIB and "tokens" not in change.what
+    words = human(size) if large else f"{size:,}" if isinstance(moved, int) else f"{size:.4g}"
+    return f"{'+' if moved >= 0 else '-'}{words}"
+
+
+def _steps(difference: Diff, settings: set[str]) -> tuple[Block, ...]:
+    """Which release moved what, of all that is in force at the end."""
+    steps = [step for step in difference.steps if step.kind != "setting" or step.what in settings]
+    rows = tuple(Row((step.since, _words(step), *_values(step))) for step in steps if len(set(_values(step))) > 1)
+    columns = (
+        Column("release", 9), Column("what it moved", 29), Column("before", 16, is_number=True),
+        Column("after", 16, is_number=True),
+    )  # fmt: skip
+    return (Table("What each release moved", columns, rows, sorts=False),) if rows else ()
+
+
+def _tokens(difference: Diff) -> tuple[Block, ...]:
+    """After each release that moved them."""
+    moves = [step for step in difference.steps if step.what == "kv_tokens" and isinstance(step.after, int)]
+    if not moves or difference.before.kv is None:
+        return ()
+    first = (difference.before.deployment.engine.version, moves[0].before or 0)
+    points = [first, *((step.since, step.after) for step in moves)]
+    most = max(tokens for _, tokens in points) or 1
+    rows = tuple(
+        Row((release, Cell(f"{tokens:,}", tokens, bar=(Piece("kv", tokens / most),)))) for release, tokens in points
     )
-
-
-def diff_json(difference: Diff) -> dict[str, Any]:
-    output = DiffOutput(
-        SCHEMA,
-        plan_output(difference.before),
-        plan_output(difference.after),
-        [_change(c) for c in difference.changes],
-        [_change(c) for c in difference.steps],
-        list(difference.flags),
-    )
-    plain: dict[str, Any] = to_builtins(output)
-    return plain
-
-
-def _change(change: Change) -> ChangeOutput:
-    return ChangeOutput(**structs.asdict(change))
+    return (Table("", (Column("release", 9), Column("tokens", 16, is_number=True)), rows, label="Tokens by release"),)

@@ -1,72 +1,132 @@
-"""An explanation for people: one screen, the verdict first, then why, then what to do, as commands."""
+"""An explanation: what happened, where, why, what fixes it, what does not, and the lines of the log that say so."""
 
-import re
-import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.engines.registry import engine_named
-from oomph.ir import Judged, timeline
-from oomph.report.terminal import Style
-from oomph.text.tables import grouped
+from oomph.ir import STAGES, Judged, timeline
+from oomph.ir.evidence import asserts
+from oomph.report.answer import (
+    Answer,
+    Block,
+    Changes,
+    Details,
+    Entry,
+    Excerpt,
+    Facts,
+    Heading,
+    Inquiry,
+    Items,
+    Ledger,
+    LogLine,
+    Notes,
+    Paragraph,
+    Reasons,
+    Stages,
+    Verdict,
+)
 from oomph.units import GIB, gib, human
+
+if TYPE_CHECKING:
+    from oomph.doctor.runs import Run
+    from oomph.logs.reader import RawLog
 
 # Where a run died, in the words of every report.
 STAGE_WORDS: dict[str, str] = {**{name: when for name, (_, when) in timeline.STAGE_WORDS.items()}, "other": ""}
-MARGIN = 11
-SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
+SHOWN = 6  # remedies and rejected advice on one screen
+AROUND = 2  # lines of the log on both sides of one that says something
 
 
-def render(explanation: Explanation, style: Style, *, width: int = 100, everything: bool = False) -> str:
-    return text(explanation, width=width, everything=everything)
-
-
-def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
+def answer(explanation: Explanation, log: "RawLog | None" = None) -> Answer:
+    """`log`: where its lines come from, to show those around what says something."""
     cause = explanation.cause
-    others = explanation.candidates if not cause.sure or everything else ()
-    parts = [
-        "",
-        "  " + _head(explanation),
-        "",
-        *_wrap(_verdict(explanation), width, "  ", "  "),
-        "",
-        *_wrap(cause.text, width, f"  {'Why':<{MARGIN - 2}}", " " * MARGIN),
-        *_block("Inferred", explanation.inferred_reason, width),
-        *_ledger(explanation, width),
-        *_remedies(explanation, width, everything),
-        *_rejected(explanation, width, everything),
-        *_block("Or", "; ".join(f"{c.title} ({c.id})" for c in others), width),
-        *_block("Settle", explanation.settle, width),
-        *_lines(explanation, width),
-        *_block("Rule", cause.id if cause.tier not in ("", "remark") else "", width),
-        *(line for note in explanation.notes for line in _block("Note", note, width)),
-    ]
-    return "\n".join(parts).rstrip() + "\n"
+    possible = tuple((f"{other.title} ({other.id})", other.text) for other in explanation.candidates)
+    others = Items("Or", possible, "" if cause.sure else "What else it could be")
+    return Answer(
+        "explain",
+        Heading(explanation.model, (_engine(explanation), _card(explanation)), unnamed="A log"),
+        _verdict(explanation),
+        (
+            *_stages(explanation),
+            Paragraph("Why", (cause.text,)),
+            Paragraph("Inferred", (explanation.inferred_reason,)),
+            _ledger(explanation),
+            _remedies(explanation),
+            Reasons("Useless", "What does not help",
+                    tuple((one.change.label, one.why) for one in explanation.rejected), SHOWN),
+            *_question(explanation),
+            Paragraph("Also", tuple(map(_second, explanation.also)), "Another failure in the same text"),
+            Details("What else it could be", (others,)) if cause.sure else others,
+            Paragraph("Settle", (explanation.settle,), "What would settle it"),
+            _excerpt(explanation, log),
+            Facts((("Rule", cause.id if cause.tier not in ("", "remark") else ""),)),
+            Notes(explanation.notes),
+        ),
+        {"cause": cause.id, "stage": explanation.stage or ""},
+    )  # fmt: skip
 
 
-def _head(explanation: Explanation) -> str:
-    engine = f"{engine_named(explanation.engine.name).title} {explanation.engine.version}".strip()
+def _second(other: Explanation) -> str:
+    """Another attempt's failure: where, of what, and what to do."""
+    levers = "; ".join(one.change.label for one in other.remedies[:2])
+    first = f"another attempt FAILED {where_words(other)}: {other.cause.title}. {other.cause.text}"
+    return f"{first} Try {levers}." if levers else first
+
+
+def answers(runs: "Sequence[Run]") -> dict[str, Answer]:
+    """Each run of a log under its name."""
+    names = (f"Run {number}: {_short(run.explanation)}" for number, run in enumerate(runs, 1))
+    return {name: answer(run.explanation, run.log) for name, run in zip(names, runs)}
+
+
+def _short(explanation: Explanation) -> str:
+    if explanation.failed:
+        return f"failed {where_words(explanation)}".strip()
+    return "cannot tell" if explanation.failed is None else "did not fail"
+
+
+def _engine(explanation: Explanation) -> str:
+    engine = explanation.engine
+    if explanation.speaker:
+        return explanation.speaker
+    return f"{engine_named(engine.name).title} {engine.version}".strip() if engine.name else ""
+
+
+def _card(explanation: Explanation) -> str:
     size = f"{explanation.total_bytes / GIB:.2f} GiB per GPU" if explanation.total_bytes else ""
-    card = ", ".join(words for words in (explanation.gpu, size) if words)
-    return "   ".join(part for part in (explanation.model, engine, card) if part)
+    return ", ".join(words for words in (explanation.gpu, size) if words)
 
 
-def _verdict(explanation: Explanation) -> str:
-    open_end = explanation.settle == UNFINISHED
-    if not explanation.failed and explanation.cause.id == "none" and (explanation.inferred_reason or open_end):
-        return f"NO ERROR IN THIS LOG   {_likely(explanation)}"
-    if open_end:
-        return f"NO ERROR IN THIS LOG   {explanation.cause.title}"
+def _verdict(explanation: Explanation) -> Verdict:
+    cause, unfinished = explanation.cause, explanation.settle == UNFINISHED
+    if not explanation.failed and cause.id == "none" and (explanation.inferred_reason or unfinished):
+        return Verdict("NO ERROR IN THIS LOG", "close", _likely(explanation))
+    if unfinished:
+        return Verdict("NO ERROR IN THIS LOG", "close", cause.title)
+    if explanation.failed is None and any(one.change.lever == "nothing" for one in explanation.remedies):
+        return Verdict("NOTHING TO FIX", "fits", cause.title)
     if explanation.failed is None:
-        about = f"   {explanation.cause.title}" if explanation.cause.tier else ""
-        return f"CANNOT TELL whether it failed{about}"
+        return Verdict("CANNOT TELL", "close", cause.title if cause.tier else "", "whether it failed")
     if not explanation.failed:
-        return f"DID NOT FAIL   {explanation.cause.title}"
-    where = STAGE_WORDS.get(explanation.stage or "", "")
-    if explanation.cause.tier in ("", "remark"):
-        return f"FAILED {where}   {explanation.cause.title}".replace("  ", " ", 1)
-    sure = "" if explanation.cause.sure else "probably: "
-    return f"FAILED {where}   {sure}{explanation.cause.title}".replace("  ", " ", 1)
+        return Verdict("DID NOT FAIL", "fits", cause.title)
+    sure = "" if cause.sure or cause.tier in ("", "remark") else "probably: "
+    return Verdict("FAILED", "fails", f"{sure}{cause.title}", where_words(explanation))
+
+
+def where_words(explanation: Explanation) -> str:
+    """A stage is stated only where something asserts it."""
+    where = [_during(explanation, chance.stage) for chance in explanation.stages]
+    if asserts(explanation.stage_basis) or not explanation.stages:
+        return _during(explanation, explanation.stage or "")
+    return f"most likely {', or '.join(words for words in where if words)}" if any(where) else ""
+
+
+def _during(explanation: Explanation, stage: str) -> str:
+    engine = explanation.engine.name
+    own = engine_named(engine).words.stages if engine else {}
+    return own.get(stage) or STAGE_WORDS.get(stage, "")
 
 
 def _likely(explanation: Explanation) -> str:
@@ -76,72 +136,58 @@ def _likely(explanation: Explanation) -> str:
     return f"it ends {where}" if where else "and nothing in it points to one"
 
 
-def _wrap(body: str, width: int, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(body, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False) or [first]
+def _stages(explanation: Explanation) -> tuple[Block, ...]:
+    passes = [stage for stage in STAGES if stage not in ("host_ram", "other")]
+    known = explanation.failed and asserts(explanation.stage_basis)
+    return tuple(Stages(stage) for stage in passes if known and stage == explanation.stage)
 
 
-def _block(name: str, body: str, width: int) -> list[str]:
-    """A name in the margin and what is said under it; nothing where nothing is said."""
-    return _wrap(body, width, f"  {name:<{MARGIN - 2}}", " " * MARGIN) if body else []
+def _question(explanation: Explanation) -> tuple[Block, ...]:
+    question = explanation.question
+    if question is None:
+        return ()
+    answers = tuple(
+        (word, stage, _during(explanation, stage) or "before any memory is touched")
+        for word, stage in question.answers.items()
+    )
+    return (Inquiry(question.text, answers, question.command),)
 
 
-def _ledger(explanation: Explanation, width: int) -> list[str]:
-    if not explanation.ledger:
-        return []
-    terms = [f"{entry.term.replace('_', ' ')} {gib(entry.bytes).removesuffix(' GiB')}" for entry in explanation.ledger]
-    if explanation.unaccounted_bytes and abs(explanation.unaccounted_bytes) > GIB // 20:
-        terms.append(f"unaccounted {gib(explanation.unaccounted_bytes).removesuffix(' GiB')}")
-    whole = sum(entry.bytes for entry in explanation.ledger) + (explanation.unaccounted_bytes or 0)
-    total = f" = {gib(whole)}" if explanation.failed and explanation.unaccounted_bytes is not None else " GiB"
-    return _block("Memory", " + ".join(terms) + total, width)
+def _ledger(explanation: Explanation) -> Ledger:
+    entries = [Entry(entry.term.replace("_", " "), entry.bytes, entry.basis) for entry in explanation.ledger]
+    rest = explanation.unaccounted_bytes
+    whole = sum(entry.bytes for entry in entries) + (rest or 0)
+    total = f" = {gib(whole)}" if explanation.failed and rest is not None else " GiB"
+    if entries and rest and abs(rest) > GIB // 20:
+        entries.append(Entry("unaccounted", rest, "what the lines do not say"))
+    return Ledger(tuple(entries), total, explanation.total_bytes)
 
 
-def _remedies(explanation: Explanation, width: int, everything: bool) -> list[str]:
-    lines: list[str] = []
-    shown = explanation.remedies if everything else explanation.remedies[:SHOWN]
-    for i, remedy in enumerate(shown):
-        lines += _block(
-            "Works" if i == 0 and any(r.verified for r in shown) else "Try" if i == 0 else "", _said(remedy), width
-        )
-    best = next((r for r in shown if r.command), None)
-    if best:
-        lines += ["", *command_lines(best.command, width - MARGIN), ""]
-    return lines
+def _remedies(explanation: Explanation) -> Changes:
+    remedies = explanation.remedies
+    works = any(remedy.verified for remedy in remedies[:SHOWN])
+    return Changes(
+        "Works" if works else "Try",
+        "What works" if works else "What to try",
+        remedies,
+        tuple(map(_effect, remedies)),
+        before="failed" if explanation.failed else "as it is",
+        engine=explanation.engine.name,
+        shown=SHOWN,
+        command=next((remedy.command for remedy in remedies[:SHOWN] if remedy.command), ""),
+        in_columns=False,
+    )
 
 
-def command_lines(command: str, width: int) -> list[str]:
-    """A command over several lines, ready to paste: flags stay with their values."""
-    pieces = re.split(r" (?=--?[A-Za-z])", command)
-    rows = [pieces[0]]
-    for piece in pieces[1:]:
-        if len(rows[-1]) + len(piece) + 3 <= width:
-            rows[-1] += f" {piece}"
-        else:
-            rows.append(f"  {piece}")
-    return [" " * MARGIN + row + (" \\" if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
+def _effect(remedy: Judged) -> str:
+    gained = f", {human(remedy.gain_bytes)} gained" if remedy.gain_bytes > 0 else ""
+    planned = f"planned: fits{gained}" if remedy.verified else ""
+    return "   ".join(words for words in (planned, remedy.costs) if words)
 
 
-def _said(remedy: Judged) -> str:
-    parts = [remedy.change.label]
-    if remedy.verified:
-        parts.append("planned: fits" + (f", {human(remedy.gain_bytes)} gained" if remedy.gain_bytes > 0 else ""))
-    if remedy.costs:
-        parts.append(remedy.costs)
-    return "   ".join(parts)
-
-
-def _rejected(explanation: Explanation, width: int, everything: bool) -> list[str]:
-    by_reason = grouped(explanation.rejected, lambda rejected: rejected.why)
-    lines: list[str] = []
-    for i, (why, alike) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
-        lines += _block("Useless" if i == 0 else "", f"{', '.join(one.change.label for one in alike)}: {why}", width)
-    return lines
-
-
-def _lines(explanation: Explanation, width: int) -> list[str]:
-    lines: list[str] = []
-    for i, evidence in enumerate(explanation.evidence[:4]):
-        room = max(20, width - MARGIN - 8)
-        shown = evidence.text if len(evidence.text) <= room else evidence.text[: room - 3] + "..."
-        lines.append(f"  {'Log lines' if i == 0 else '':<{MARGIN - 2}}{evidence.line:>5}  {shown}")
-    return ["", *lines] if lines else []
+def _excerpt(explanation: Explanation, log: "RawLog | None") -> Excerpt:
+    evidence = {line.line: line.text for line in explanation.evidence}
+    near = {number for line in evidence for number in range(line - AROUND, line + AROUND + 1)}
+    around = {line.number: line.text for line in log.lines if line.number in near} if log is not None else {}
+    texts = {**evidence, **around}
+    return Excerpt(tuple(LogLine(number, texts[number], number in evidence) for number in sorted(texts)))

@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
-
-from msgspec import to_builtins
 
 from oomph.ir import TERM_WORDS
 from oomph.machine.learn.start import OVERHEAD, Figure, Start
-from oomph.report.terminal import Style, clean
+from oomph.report.terminal import clean
 from oomph.units import human
 
 _WORDS = {**TERM_WORDS, OVERHEAD: "activations and memory outside PyTorch"}
 
 
-def render(start: Start, style: Style, *, width: int = 100, everything: bool = False) -> str:
+def render(start: Start) -> str:
     return "\n".join(start_lines(start)) + "\n"
 
 
@@ -40,7 +37,3 @@ def list_lines(starts: Sequence[Start]) -> list[str]:
         head, *figures = start_lines(start)
         lines += [f"{start.number}  {when}  {head}", *(f"   {line}" for line in figures)]
     return lines
-
-
-def starts_json(starts: Sequence[Start]) -> dict[str, Any]:
-    return {"schema": 1, "starts": [to_builtins(start) for start in starts]}

@@ -1,13 +1,22 @@
-"""Models for people, and as JSON: one line each, the best first, with its command, and why the first is first."""
+"""Models that run on some GPUs, and as JSON: the best first, each with its command, and why the first is first."""
 
-from typing import Any
-
-import msgspec
-
-from oomph.commands import to_command
 from oomph.engines.registry import engine_named
-from oomph.report.screens.plan_lines import gpus_line
-from oomph.report.terminal import Style, clean, wrap
+from oomph.report.answer import (
+    Answer,
+    Aside,
+    Block,
+    Cell,
+    Column,
+    Dot,
+    Heading,
+    Notes,
+    Row,
+    Scatter,
+    Table,
+    Verdict,
+)
+from oomph.report.chart import doublings, tens
+from oomph.report.screens.plan_words import gpus_line
 from oomph.search.models import Models
 from oomph.search.picks import Pick
 from oomph.simulate.speed import worst_error
@@ -15,60 +24,80 @@ from oomph.text.tables import all_that_hold
 from oomph.units import human
 
 
-def render(answer: Models, style: Style, *, width: int = 100, everything: bool = False) -> str:
-    people = f"{answer.users} user{'s' if answer.users > 1 else ''} at once"
-    least = "" if answer.context_asked else "at least "
-    lines = [
-        "",
-        f"  {style.bold(gpus_line(answer.gpus))}   {answer.purpose}, {least}{answer.context:,} tokens, {people}",
-        "",
-    ]
-    if not answer.picks:
-        text = f"no model of the catalogue runs here; {answer.looked_at} were looked at, {answer.possible} planned"
-        stopped = f"  {style.bold('STOPPED')}   before a model was found that runs here, of {answer.looked_at}"
-        lines.append(stopped if answer.interrupted else f"  {style.bad('NOTHING FITS')}   {text}")
-        return "\n".join(lines) + "\n"
-    lines += [
-        *wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9),
-        "",
-        *(style.dim(line) for line in wrap(f"Order: {answer.objective}.", width, "  ", "  ")),
-        "",
-        style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model"),
-        *(line for number, pick in enumerate(answer.picks, 1) for line in _line(number, pick, style, width)),
-    ]
-    if answer.picks[0].others:
-        lines += ["", f"  {style.bold('The first by other engines')}"]
-        for other in answer.picks[0].others:
-            rate = f"{other.tokens_per_second:.0f} tok/s, " if other.tokens_per_second else ""
-            lines += [
-                f"    {engine_named(other.engine).title}: {other.quantization}, {rate}{other.context:,} tokens",
-                *wrap(other.command, width, " " * 6, " " * 8),
-            ]
-    lines += [
-        *all_that_hold(
-            (answer.more, style.dim("  further models fit: --limit 0")),
-            (answer.interrupted, "  The search was stopped: these are the best so far."),
-        ),
-        *(line for note in answer.notes for line in wrap(f"note     {note}", width, "  ", " " * 11)),
-        "",
-        *(style.dim(line) for line in wrap(basis(answer), width, "  ", "  ")),
-    ]
-    return "\n".join(lines) + "\n"
+def answer(result: Models) -> Answer:
+    people = f"{result.users} user{'s' if result.users > 1 else ''} at once"
+    least = "" if result.context_asked else "at least "
+    heading = Heading(gpus_line(result.gpus), (f"{result.purpose}, {least}{result.context:,} tokens, {people}",))
+    if not result.picks:
+        return Answer("models", heading, _nothing(result), ())
+    remarks = all_that_hold(
+        (result.more, "further models fit: --limit 0"),
+        (result.interrupted, "The search was stopped: these are the best so far."),
+    )
+    blocks = (
+        Aside(f"Order: {result.measure}."),
+        *_picture(result),
+        _table(result, ". ".join(remarks)),
+        *_others(result.picks[0]),
+        Notes(result.notes),
+        Aside(_basis(result)),
+    )
+    return Answer("models", heading, Verdict("BEST", "fits", result.why), blocks)
 
 
-def _line(number: int, pick: Pick, style: Style, width: int) -> list[str]:
+def _nothing(result: Models) -> Verdict:
+    if result.interrupted:
+        return Verdict("STOPPED", "close", f"before a model was found that runs here, of {result.looked_at}")
+    looked = f"{result.looked_at} were looked at, {result.possible} planned"
+    return Verdict("NOTHING FITS", "fails", f"no model of the catalogue runs here; {looked}")
+
+
+def _table(result: Models, more: str) -> Table:
+    columns = (
+        Column("#", 2, is_number=True), Column("model", gap="  "), Column("quantisation", gap=" "),
+        Column("engine", gap=", "), Column("quality", 9, is_number=True), Column("tok/s", 7, is_number=True),
+        Column("context", 10, is_number=True), Column("users", 7, is_number=True), Column("room", 9, is_number=True),
+    )  # fmt: skip
+    rows = tuple(_row(number, pick) for number, pick in enumerate(result.picks, 1))
+    return Table("Models", columns, rows, order=(0, 4, 5, 6, 7, 8, 1, 2, 3), button="Plan", more=more)
+
+
+def _row(number: int, pick: Pick) -> Row:
     quality = pick.quality
     value = f"{quality.grade} {'' if quality.published else '~'}{max(0.0, quality.rank):.0f}"
-    value = "-" if quality.grade == "-" else value
-    speed = f"{_rounded(pick.speed.one_user)}" if pick.speed else "?"
-    users = f"{pick.capacity}" if pick.capacity < 256 else "256+"
-    name = pick.model.rpartition("/")[2]
-    figures = f"{number:>4} {value:>8}{speed:>7}{pick.context:>10,}{users:>7}{human(pick.room_bytes):>9}  "
-    what = f"{style.bold(clean(name))} {pick.quantization}, {engine_named(pick.engine).title}"
-    lines = [figures + what, *[style.dim(line) for line in wrap(pick.command, width, " " * 6, " " * 8)]]
-    if pick.traded and number > 1:
-        lines += [style.dim(line) for line in wrap(pick.traded, width, " " * 6, " " * 8)]
-    return lines
+    speed = _rate(pick)
+    return Row(
+        (
+            Cell(str(number), number), Cell(pick.model.rpartition("/")[2], pick.model, "bold"), pick.quantization,
+            engine_named(pick.engine).title, Cell("-" if quality.grade == "-" else value, round(quality.rank, 2)),
+            Cell(_rounded(speed) if pick.speed else "?", round(speed, 1)), Cell(f"{pick.context:,}", pick.context),
+            Cell(f"{pick.capacity}" if pick.capacity < 256 else "256+", pick.capacity),
+            Cell(human(pick.room_bytes), pick.room_bytes),
+        ),
+        below=(pick.command, *([pick.traded] if pick.traded and number > 1 else [])),
+        command=pick.command,
+        data={"request": ""},
+    )  # fmt: skip
+
+
+def _others(best: Pick) -> tuple[Block, ...]:
+    rows = tuple(
+        Row(
+            (engine_named(other.engine).title, other.quantization,
+             f"{other.tokens_per_second:.0f}" if other.tokens_per_second else "?", f"{other.context:,}"),
+            below=(other.command,), command=other.command, data={"request": ""},
+        )
+        for other in best.others
+    )  # fmt: skip
+    columns = (
+        Column("the first by", 14), Column("", 12), Column("tok/s", 7, is_number=True),
+        Column("context", 10, is_number=True),
+    )  # fmt: skip
+    return (Table("The first by other engines", columns, rows, button="Plan"),) if rows else ()
+
+
+def _rate(pick: Pick) -> float:
+    return pick.speed.one_user if pick.speed else 0.0
 
 
 def _rounded(rate: float) -> str:
@@ -76,67 +105,35 @@ def _rounded(rate: float) -> str:
     return f"{rate:.1f}" if rate < 10 else f"{rate:,.0f}"
 
 
-def basis(answer: Models) -> str:
-    error = worst_error([p.speed for p in answer.picks if p.speed is not None])
+def _picture(result: Models) -> tuple[Block, ...]:
+    picks = [pick for pick in result.picks if pick.speed is not None]
+    if len(picks) < 2:
+        return ()
+    dots = tuple(
+        Dot(max(1.0, _rate(pick)), max(0.0, pick.quality.value), "count1" if pick.quality.published else "count4", 7,
+            f"{pick.model.rpartition('/')[2]} {pick.quantization}, {engine_named(pick.engine).title}: quality "
+            f"{pick.quality.grade} {pick.quality.value:.0f}, {_rate(pick):,.0f} tokens/s, {pick.context:,} tokens for "
+            f"{pick.capacity} users", pick.command, chosen=pick is result.picks[0])
+        for pick in picks
+    )  # fmt: skip
+    across = doublings([dot.x for dot in dots], "tokens per second for one user →")
+    up = tens([dot.y for dot in dots], "↑ quality")
+    legend = (("count1", "a published figure"), ("count4", "estimated from size and date"))
+    title = "Quality against speed"
+    return (
+        Scatter(
+            title, dots, across, up, label=title, legend=legend, remark="the ring is the first; click one to plan it"
+        ),
+    )
+
+
+def _basis(result: Models) -> str:
+    error = worst_error([pick.speed for pick in result.picks if pick.speed is not None])
     text = (
-        f"{answer.looked_at} models looked at, {answer.possible} possible, {answer.plans} plans. Every line was "
+        f"{result.looked_at} models looked at, {result.possible} possible, {result.plans} plans. Every line was "
         "planned and fits at the unfavourable end of every interval. quality: grade and figure on the scale of the "
         "Artificial Analysis index of June 2026; ~ is an estimate from size and date and ranks by its low end. "
     )
     if error:
         text += f"tok/s: one user behind a prompt of 2,048 tokens; {error}. "
     return text + "users: requests of this context that the cache holds. room: on the fullest GPU at the worst."
-
-
-def models_json(answer: Models) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "gpus": [{"name": g.name, "total_bytes": g.total_bytes, "used_bytes": g.used_bytes} for g in answer.gpus],
-        "asked": {
-            "for": answer.purpose, "context": answer.context if answer.context_asked else None,
-            "users": answer.users, "prefer": answer.prefer,
-        },
-        "least_context": answer.context,
-        "why": answer.why,
-        "picks": [pick_json(pick) for pick in answer.picks],
-        "looked_at": answer.looked_at,
-        "possible": answer.possible,
-        "plans": answer.plans,
-        "more": answer.more,
-        "interrupted": answer.interrupted,
-        "objective": answer.objective,
-        "notes": list(answer.notes),
-    }  # fmt: skip
-
-
-def pick_json(pick: Pick) -> dict[str, Any]:
-    speed = pick.speed
-    return {
-        "model": pick.model,
-        "checkpoint": pick.checkpoint,
-        "quantization": pick.quantization,
-        "engine": pick.engine,
-        "context": pick.context,
-        "users": pick.users,
-        "users_held": pick.capacity,
-        "tokens_per_second": round(speed.one_user, 1) if speed else None,
-        "tokens_per_second_all": round(speed.all_users, 1) if speed else None,
-        "first_token_seconds": round(speed.first_token_seconds, 3) if speed else None,
-        "prompt_tokens": speed.prompt if speed else None,
-        "speed_within_factor": speed.factor if speed else None,
-        "quality": {
-            "grade": pick.quality.grade, "value": pick.quality.value, "low": pick.quality.low,
-            "high": pick.quality.high, "published": pick.quality.published, "source": pick.quality.source,
-            "kept": list(pick.quality.recovery),
-        },
-        "room_bytes": pick.room_bytes,
-        "parameters": pick.parameters,
-        "active_parameters": pick.active,
-        "date": pick.date or None,
-        "licence": pick.licence or None,
-        "command": pick.command,
-        "args": to_command(pick.plan.deployment),
-        "outcome": pick.plan.verdict.outcome,
-        "traded": pick.traded,
-        "others": msgspec.to_builtins(pick.others),
-    }  # fmt: skip

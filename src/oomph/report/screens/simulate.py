@@ -1,10 +1,28 @@
-"""A simulation for people: how many users, what stops the next one, and the picture of the KV cache over time."""
+"""A simulation: how many users, what stops the next one, latencies, and the KV cache over time."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import accumulate
 
 from oomph.engines.registry import engine_of
-from oomph.report.terminal import Style, columns, wrap
+from oomph.report.answer import (
+    Answer,
+    Answers,
+    Aside,
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Heading,
+    Notes,
+    Piece,
+    Plot,
+    Plots,
+    Row,
+    Series,
+    Table,
+    Verdict,
+)
+from oomph.report.screens.plan_words import gpus_line
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
@@ -12,39 +30,54 @@ from oomph.text.tables import all_that_hold
 
 LIMITS = {
     "blocks": "KV blocks",
+    "slots": "a free slot",
     "max_num_seqs": "one of the max_num_seqs places",
     "max_num_batched_tokens": "room in the batch (max_num_batched_tokens)",
 }
-SHORT = {"blocks": "KV blocks", "max_num_seqs": "max_num_seqs", "max_num_batched_tokens": "max_num_batched_tokens"}
 PEOPLE = 30  # seconds that a reader takes before the next question, for the number of people
-_BARS = " ▁▂▃▄▅▆▇█"
+Rows = Sequence[tuple[int, Result]]  # (users, what they see)
 
 
-def render(answer: Any, style: Style, *, width: int = 100, everything: bool = False) -> str:
-    return "\n".join(lines(answer, style)) + "\n"
+def answer(simulated: Held | Simulation | Sweep | TwoReleases, sweep: Rows = ()) -> Answer:
+    """`sweep`: the same load with fewer and more users, for a page."""
+    if isinstance(simulated, TwoReleases):
+        return _two_releases(simulated)
+    setup = simulated.setup
+    heading = Heading(setup.plan.model, _where(setup), below=(describe_load(simulated.load),))
+    blocks: tuple[Block, ...]
+    verdict: Verdict | None
+    if isinstance(simulated, Sweep):
+        enough = [users for users, result in simulated.rows if not breach(result, simulated.target)]
+        word, tone = (f"{max(enough):,} USERS", "fits") if enough else ("NONE", "fails")
+        verdict = Verdict(word, tone, promise_words(simulated.target), "of those tried are held")
+        blocks = (_sweep_table(simulated), *_over_users(simulated.rows, max(enough, default=0)))
+    else:
+        result = simulated.result if isinstance(simulated, Simulation) else simulated.result or simulated.beyond
+        verdict = _held(simulated) if isinstance(simulated, Held) else _judged(simulated)
+        facts = _held_facts(simulated) if isinstance(simulated, Held) else _run_facts(simulated)
+        users = simulated.users if isinstance(simulated, Held) else simulated.load.arrivals.users
+        blocks = (Facts(facts), *(_course(result) if result is not None else ()), *_over_users(sweep, users))
+    return Answer("simulate", heading, verdict, (*blocks, *_foot(setup)))
 
 
-def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
-    """`picture`: with the bars over time (a page draws them itself)."""
-    if isinstance(answer, Held):
-        return [*_head(answer.setup, answer.load, style), *_held(answer, style, picture), *_foot(answer.setup)]
-    if isinstance(answer, Simulation):
-        return [*_head(answer.setup, answer.load, style), *_run(answer, style, picture), *_foot(answer.setup)]
-    if isinstance(answer, Sweep):
-        head, foot = _head(answer.setup, answer.load, style), _foot(answer.setup)
-        return [*head, *_sweep(answer.rows, answer.target, style), *foot]
-    return _compare(answer, style, picture)
+def _two_releases(pair: TwoReleases) -> Answer:
+    first, second = pair.before, pair.after
+    names = [side.setup.deployment.engine.version for side in (first, second)]
+    says = ""
+    if isinstance(first, Held) and isinstance(second, Held):
+        says = f"{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}"
+    elif isinstance(first, Simulation) and isinstance(second, Simulation):
+        before, after = first.result, second.result
+        ratio = f" ({before.seconds / after.seconds:.2f} times)" if after.seconds else ""
+        says = f"{duration(before.seconds)} on {names[0]}, {duration(after.seconds)} on {names[1]}{ratio}"
+    heading = Heading(first.setup.plan.model, (f"{_where(first.setup)[0]} -> {names[1]}",))
+    verdict = Verdict("", "close", says) if says else None
+    return Answer("simulate", heading, verdict, (Answers((answer(first), answer(second)), on_screen=True),))
 
 
-def _head(setup: Setup, load: Load, style: Style) -> list[str]:
+def _where(setup: Setup) -> tuple[str, str]:
     deployment = setup.deployment
-    gpu = f"{len(deployment.gpus)} x {deployment.gpus[0].name}" if len(deployment.gpus) > 1 else deployment.gpus[0].name
-    return [
-        "",
-        f"  {style.bold(deployment.model)}   {engine_of(deployment).title} {deployment.engine.version}   {gpu}",
-        f"  {describe_load(load)}",
-        "",
-    ]
+    return f"{engine_of(deployment).title} {deployment.engine.version}", gpus_line(deployment.gpus)
 
 
 def describe_load(load: Load) -> str:
@@ -65,216 +98,183 @@ def describe_load(load: Load) -> str:
     return "".join(words)
 
 
-def _held(largest: Held, style: Style, picture: bool) -> list[str]:
-    promise = promise_words(largest.target)
-    out = []
-    if largest.users:
-        paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
-        again = " at a time" if paused else " asking without a pause"
-        out += [
-            f"  {style.good(f'{largest.users:,} USERS')}{again}{_each(largest.result)}   ({promise})",
-            *_people(largest),
-        ]
-    else:
-        out.append(f"  {style.bad('NOT ONE USER')}   ({promise})")
-    if largest.breaks:
-        out.append(f"  The next one breaks it: {largest.breaks}.")
-    elif largest.users:
-        out.append("  More were not tried.")
-    if largest.high:
-        same = largest.low == largest.high
-        users = f"{largest.low:,} to {largest.high:,} users" if not same else "the same number"
-        unsure = largest.setup.built.error.nine_of_ten
-        out.append(f"  If every step takes {unsure:g} times longer or shorter: {users}.")
-    printed = largest.setup.plan.kv
-    if printed is not None and largest.result is not None:
-        logged = largest.setup.built.max_concurrency
-        length = largest.setup.built.config.max_model_len
-        out.append(f'  The log will say "{logged:.2f}x": that counts requests of {length:,} tokens, not these users.')
-    result = largest.result or largest.beyond
-    return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
-
-
-def _each(result: Result | None) -> str:
-    """How fast each of the users is served, half of the time."""
-    return f", {1 / result.tpot.p50:,.3g} tokens/s to each" if result is not None and result.tpot.p50 else ""
-
-
 def promise_words(target: Target) -> str:
     tokens = f", P95 {target.tpot * 1000:g} ms per token" if target.tpot else ""
     return f"P95 first token within {target.ttft:g} s{tokens}, no preemption"
 
 
-def _people(largest: Held) -> list[str]:
+def _held(largest: Held) -> Verdict:
+    promise = promise_words(largest.target)
+    if not largest.users:
+        return Verdict("NOT ONE USER", "fails", promise)
+    paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
+    asking = "at a time" if paused else "asking without a pause"
+    each = _each(largest.result)
+    return Verdict(f"{largest.users:,} USERS", "fits", promise, f"{asking}, {each}" if each else asking)
+
+
+def _each(result: Result | None) -> str:
+    """How fast each of the users is served, half of the time."""
+    return f"{1 / result.tpot.p50:,.3g} tokens/s to each" if result is not None and result.tpot.p50 else ""
+
+
+def _held_facts(largest: Held) -> tuple[tuple[str, str], ...]:
+    further = f"breaks it: {largest.breaks}" if largest.breaks else "more were not tried" if largest.users else ""
+    span = f"{largest.low:,} to {largest.high:,} users" if largest.low != largest.high else "the same number"
+    unsure = f"if every step takes {largest.setup.built.error.nine_of_ten:g} times longer or shorter: {span}"
+    length, logged = largest.setup.built.config.max_model_len, largest.setup.built.max_concurrency
+    log = f'will say "{logged:.2f}x": that counts requests of {length:,} tokens, not these users'
+    is_printed = logged > 0 and largest.setup.plan.kv is not None and largest.result is not None
+    return (
+        ("People", _people(largest)),
+        ("Next one", further),
+        ("Unsure", unsure if largest.high else ""),
+        ("The log", log if is_printed else ""),
+    )
+
+
+def _people(largest: Held) -> str:
     """The same load as people make it: who reads for half a minute asks that much less often."""
     result, load = largest.result, largest.load
-    if (
-        result is None
-        or not largest.setup.timed
-        or load.arrivals.pause
-        or load.shape.turn_pause
-        or not result.latency.mean
-    ):
-        return []
+    pauses = load.arrivals.pause or load.shape.turn_pause
+    if result is None or not largest.setup.timed or pauses or not result.latency.mean:
+        return ""
     people = largest.users * (1 + PEOPLE / result.latency.mean)
     digits = max(0, len(str(int(people))) - 2)
-    return [f"  About {round(people, -digits):,.0f} people who read {PEOPLE} s between questions (--think {PEOPLE})."]
+    return f"about {round(people, -digits):,.0f} who read {PEOPLE} s between questions (--think {PEOPLE})"
 
 
-def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
-    result = sim.result
-    out = []
-    if sim.load.arrivals.users:
-        count = sim.load.arrivals.users
-        out.append(f"  {style.bold(f'{count:,} user' + 's' * (count > 1))}{_each(result)}")
-    if sim.target is not None and not result.rejected and not result.never:
-        why = breach(result, sim.target)
-        if why:
-            out += [
-                f"  {style.bad('TOO MUCH')}   ({promise_words(sim.target)})",
-                f"  {why[0].upper()}{why[1:]}.",
-                *_would_hold(sim),
-            ]
-        else:
-            out.append(f"  {style.good('HELD')}   ({promise_words(sim.target)})")
+def _judged(sim: Simulation) -> Verdict | None:
+    result, count = sim.result, sim.load.arrivals.users
+    users = f"{count:,} user{'s' * (count > 1)}" if count else ""
+    each = ", ".join(words for words in (users, _each(result) if count else "") if words)
     if result.rejected:
-        out += [f"  {style.bad(f'{result.rejected:,} requests are refused')}: {result.rejection}"]
+        return Verdict("REFUSED", "fails", f"{result.rejected:,} requests: {result.rejection}")
     if result.never:
-        text = f"{result.never:,} requests never start"
-        out += [
-            f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.",
-            "  They were taken out so that the rest could be simulated.",
-        ]
-    return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""]
+        why = "the engine gives no error, they wait for ever and so does all behind them"
+        return Verdict("NEVER STARTS", "fails", f"{result.never:,} requests: {why}")
+    if sim.target is None:
+        return Verdict("", "fits", each) if each else None
+    broken = breach(result, sim.target)
+    promise = promise_words(sim.target)
+    if broken:
+        return Verdict("TOO MUCH", "fails", f"{broken} ({promise})", f"for {each}" if each else "")
+    return Verdict("HELD", "fits", promise, each)
 
 
-def _would_hold(sim: Simulation) -> list[str]:
+def _run_facts(sim: Simulation) -> tuple[tuple[str, str], ...]:
+    taken = "those requests were taken out so that the rest could be simulated" if sim.result.never else ""
+    return ("Holds", _would_hold(sim)), ("Without", taken)
+
+
+def _would_hold(sim: Simulation) -> str:
     """How much of the load would be held."""
+    if sim.target is None or not breach(sim.result, sim.target):
+        return ""
     if sim.held_users >= 0:
-        return [f"  It would hold {sim.held_users:,} users." if sim.held_users else "  It would not hold one user."]
+        return f"it would hold {sim.held_users:,} users" if sim.held_users else "it would not hold one user"
     if sim.held_rate > 0:
-        return [f"  It would hold {sim.held_rate:.3g} requests/s."]
-    return ["  It would not hold a hundredth of that rate."] if sim.held_rate == 0 else []
+        return f"it would hold {sim.held_rate:.3g} requests/s"
+    return "it would not hold a hundredth of that rate" if sim.held_rate == 0 else ""
 
 
-def _figures(result: Result) -> list[str]:
-    def row(name: str, *values: str) -> str:
-        return f"  {name:<18}" + "".join(f"{v:>12}" for v in values)
+def _course(result: Result) -> tuple[Block, ...]:
+    """What the requests saw: latencies, figures, and the cache over time."""
+    spreads = (("first token", result.ttft), ("per token", result.tpot), ("in the queue", result.queue),
+               ("whole answer", result.latency))  # fmt: skip
+    rows = tuple(Row((name, *map(duration, (spread.p50, spread.p95, spread.p99)))) for name, spread in spreads)
+    columns = (Column("", 18), *(Column(name, 12, is_number=True) for name in ("P50", "P95", "P99")))
+    return Table("Latency", columns, rows, sorts=False), Facts(_figures(result)), *_over_time(result)
 
-    out = [
-        row("", "P50", "P95", "P99"),
-        row("first token", *(duration(v) for v in (result.ttft.p50, result.ttft.p95, result.ttft.p99))),
-        row("per token", *(duration(v) for v in (result.tpot.p50, result.tpot.p95, result.tpot.p99))),
-        row("in the queue", *(duration(v) for v in (result.queue.p50, result.queue.p95, result.queue.p99))),
-        "",
-    ]
+
+def _figures(result: Result) -> tuple[tuple[str, str], ...]:
     each = f" ({1 / result.tpot.p50:,.3g} to each)" if result.tpot.p50 else ""
-    out.append(
-        f"  {result.output_tokens_per_second:,.0f} tokens/s out{each}, {result.prompt_tokens_per_second:,.0f} in; "
-        f"{result.mean_running:.1f} running on average, {result.max_running:,} at most"
-    )
-    preempted = (
-        f"{result.preemptions:,} preemption{'s' if result.preemptions > 1 else ''}"
-        if result.preemptions
-        else "no preemption"
-    )
-    full = f"KV cache {result.kv_mean:.0%} full on average, {result.kv_peak:.0%} at most"
-    out.append(f"  {result.done:,} requests in {duration(result.seconds)}; {full}; {preempted}")
-    if result.is_sample:
-        whole = f" of {result.load_requests:,}" if result.load_requests else " of the trace"
-        out.append(f"  These are the first {result.done:,} requests{whole}: to follow all of them would take too long.")
-    if result.cached_share:
-        out.append(f"  {result.cached_share:.0%} of the prompt tokens came from the prefix cache")
-    share = sum(result.binds.values())
-    if share >= 0.005:
-        main = max(result.binds, key=lambda k: result.binds[k])
-        out.append(f"  Somebody waited {share:.0%} of the time, mostly for {LIMITS.get(main, main)}")
-    return out
-
-
-def _picture(result: Result) -> list[str]:
-    width = columns() - 16
-    if len(result.timeline) < 2 or width < 20:
-        return []
-    end = result.timeline[-1].seconds or 1.0
-    rows = [
-        ("KV cache", [p.used for p in result.timeline], 1.0, "100%"),
-        ("running", [p.running for p in result.timeline], float(max(1, result.max_running)), f"{result.max_running:,}"),
-    ]
-    if result.max_waiting:
-        top = max(p.waiting for p in result.timeline)
-        rows.append(("waiting", [p.waiting for p in result.timeline], max(1.0, top), f"{max(1.0, top):,.0f}"))
-    out = []
-    times = [p.seconds for p in result.timeline]
-    for name, values, top, label in rows:
-        out.append(f"  {name:<9} {_spark(times, values, end, top, width)} {label}")
-    out.append(f"  {'':<9} 0{duration(end):>{width - 1}}")
-    return out
-
-
-def _spark(times: list[float], values: list[float], end: float, top: float, width: int) -> str:
-    out, at = "", 0
-    for column in range(width):
-        until = end * (column + 0.5) / width
-        while at < len(times) - 1 and times[at] < until:
-            at += 1
-        share = min(1.0, max(0.0, values[at] / top))
-        out += _BARS[round(share * 8)] if share > 0 else " "
-    return out
-
-
-def _sweep(rows: Sequence[tuple[int, Result]], target: Target, style: Style) -> list[str]:
-    heads = "".join(
-        f"{name:>{width}}"
-        for name, width in (
-            ("users", 6), ("first token", 13), ("per token", 10), ("tokens/s", 10), ("running", 9), ("KV", 6),
-            ("preempted", 11),
-        )
+    preempted = f"{result.preemptions:,} preemption{'s' if result.preemptions > 1 else ''}"
+    whole = f" of {result.load_requests:,}" if result.load_requests else " of the trace"
+    share, cached = sum(result.binds.values()), result.cached_share
+    waits = f"{share:.0%} of the time, mostly for {_main_limit(result)}" if share >= 0.005 else ""
+    return (
+        ("Speed", f"{result.output_tokens_per_second:,.0f} tokens/s out{each}, "
+                  f"{result.prompt_tokens_per_second:,.0f} in; {result.done:,} requests in {duration(result.seconds)}"),
+        ("Running", f"{result.mean_running:.1f} on average, {result.max_running:,} at most; "
+                    f"{preempted if result.preemptions else 'no preemption'}"),
+        ("KV cache", f"{result.kv_mean:.0%} full on average, {result.kv_peak:.0%} at most"),
+        ("Prefixes", f"{cached:.0%} of the prompt tokens came from the prefix cache" if cached else ""),
+        ("Waiting", waits),
+        ("Sample", f"the first {result.done:,} requests{whole}: to follow all of them would take too long"
+                   if result.is_sample else ""),
     )  # fmt: skip
-    out = [f"  {heads}  waits for"]
-    for n, result in rows:
-        waits = SHORT[max(result.binds, key=lambda k: result.binds[k])] if result.binds else ""
-        line = (
-            f"  {n:>6,}{duration(result.ttft.p95):>13}{duration(result.tpot.p95):>10}"
-            f"{result.output_tokens_per_second:>10,.0f}{result.mean_running:>9.1f}"
-            f"{result.kv_peak:>6.0%}{result.preemptions:>11,}  {waits}"
-        )
-        out.append(style.bad(line) if breach(result, target) else line)
-    top = max((r.output_tokens_per_second for _, r in rows), default=0.0)
-    out += ["", "  tokens/s out"]
-    for n, result in rows:
-        bar = "█" * max(1, round(50 * result.output_tokens_per_second / top)) if top else ""
-        out.append(f"  {n:>6,} {bar} {result.output_tokens_per_second:,.0f}")
-    good = [n for n, r in rows if not breach(r, target)]
-    most = f"{max(good):,}" if good else "none"
-    return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {most}", ""]
 
 
-def _compare(pair: TwoReleases, style: Style, picture: bool) -> list[str]:
-    first, second = pair.before, pair.after
-    out = [*lines(first, style, picture), *lines(second, style, picture)]
-    names = [side.setup.deployment.engine.version for side in (first, second)]
-    if isinstance(first, Held) and isinstance(second, Held):
-        out.append(f"  {style.bold(f'{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}')}")
-    elif isinstance(first, Simulation) and isinstance(second, Simulation):
-        before, after = first.result, second.result
-        ratio = f" ({before.seconds / after.seconds:.2f} times)" if after.seconds else ""
-        text = f"{duration(before.seconds)} on {names[0]}, {duration(after.seconds)} on {names[1]}{ratio}"
-        out.append(f"  {style.bold(text)}")
-    return [*out, ""]
+def _main_limit(result: Result) -> str:
+    name = max(result.binds, key=lambda limit: result.binds[limit])
+    return LIMITS.get(name, name)
 
 
-def _foot(setup: Setup) -> list[str]:
-    out = []
+def _over_time(result: Result) -> tuple[Block, ...]:
+    points = result.timeline
+    if len(points) < 2:
+        return ()
+    times = tuple(point.seconds for point in points)
+    waiting = tuple(point.waiting for point in points)
+    used = Series("KV cache", "kv", tuple(100 * point.used for point in points), unit="%", top=100.0)
+    running = Series("running", "weights", tuple(float(point.running) for point in points),
+                     top=float(max(1, result.max_running)))  # fmt: skip
+    requests = (running, *([Series("waiting", "activations", waiting)] if result.max_waiting else []))
+    plots = [Plot("KV cache in use", "seconds", times, (used,)), Plot("Requests", "seconds", times, requests)]
+    if result.preemptions:
+        gone = tuple(float(count) for count in accumulate(point.preemptions for point in points))
+        plots.append(Plot("Preemptions so far", "seconds", times, (Series("preempted", "bad", gone),)))
+    return (Plots("Over time", tuple(plots), end=duration(times[-1]), on_screen=True),)
+
+
+def _over_users(rows: Rows, most_users: int = 0) -> tuple[Block, ...]:
+    """`most_users`: the users of the verdict."""
+    if len(rows) < 2:
+        return ()
+    users, results = tuple(float(number) for number, _ in rows), [result for _, result in rows]
+    first = Series("first token", "activations", tuple(result.ttft.p95 for result in results), unit=" s")
+    later = Series("per token", "context", tuple(1000 * result.tpot.p95 for result in results), unit=" ms")
+    speed = Series("tokens/s", "weights", tuple(result.output_tokens_per_second for result in results))
+    used = Series("KV cache", "kv", tuple(100 * result.kv_peak for result in results), unit="%", top=100.0)
+    titles = ("Time to the first token, P95", "Time per token, P95", "Tokens per second, all users together",
+              "KV cache at most")  # fmt: skip
+    mark = float(most_users) if 0 < most_users <= users[-1] else None
+    lines = zip(titles, (first, later, speed, used))
+    plots = tuple(Plot(title, "users", users, (line,), mark) for title, line in lines)
+    return (Plots("Users against latency", plots, end=f"{rows[-1][0]:,} users"),)
+
+
+def _sweep_table(swept: Sweep) -> Table:
+    columns = (
+        Column("users", 6, is_number=True), Column("first token", 13, is_number=True),
+        Column("per token", 10, is_number=True), Column("tokens/s", 10, is_number=True),
+        Column("running", 9, is_number=True), Column("KV", 6, is_number=True), Column("preempted", 11, is_number=True),
+        Column("waits for", 20, gap="  "), Column("", 12, gap="  "),
+    )  # fmt: skip
+    top = max((result.output_tokens_per_second for _, result in swept.rows), default=0.0) or 1.0
+    rows = tuple(_sweep_row(users, result, top, bool(breach(result, swept.target))) for users, result in swept.rows)
+    return Table("In figures", columns, rows, label="The sweep")
+
+
+def _sweep_row(users: int, result: Result, top: float, is_broken: bool) -> Row:
+    speed = result.output_tokens_per_second
+    limit = max(result.binds, key=lambda name: result.binds[name]) if result.binds else ""
+    waits, bar = limit.replace("blocks", "KV blocks"), (Piece("weights", speed / top),)
+    return Row((
+        Cell(f"{users:,}", users, "fails" if is_broken else "fits"), Cell(duration(result.ttft.p95), result.ttft.p95),
+        Cell(duration(result.tpot.p95), result.tpot.p95), Cell(f"{speed:,.0f}", speed), f"{result.mean_running:.1f}",
+        f"{result.kv_peak:.0%}", f"{result.preemptions:,}", waits, Cell("", speed, bar=bar),
+    ))  # fmt: skip
+
+
+def _foot(setup: Setup) -> tuple[Block, ...]:
+    notes = tuple(f"{note[0].upper()}{note[1:]}." for note in setup.built.notes)
     if not setup.timed:
-        out.append("  Times are steps: one millisecond stands for one step.")
-    elif setup.calibrated:
-        scale = setup.factors.scale
-        out.append(f"  Times are scaled by {scale:.2f} to your measurement; other loads were not measured.")
-    else:
-        text = f"{error_text(setup.built.error)} --measured scales them to a speed that you measured."
-        out += wrap(text, 98, "  ")
-    return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
+        return Aside("Times are steps: one millisecond stands for one step."), Notes(notes)
+    scaled = f"Times are scaled by {setup.factors.scale:.2f} to your measurement; other loads were not measured."
+    computed = f"{error_text(setup.built.error)} --measured scales them to a speed that you measured."
+    return Aside(scaled if setup.calibrated else computed), Notes(notes)
 
 
 def error_text(error: SpeedError) -> str:

@@ -1,44 +1,33 @@
-"""A thread for people: its runs, what was tried, what is settled, and the answer as a comment to paste."""
-
-from typing import Any
-
-from msgspec import to_builtins
+"""A thread: its runs, what was tried, what is settled, and the answer as a comment to paste."""
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.thread import Run, ThreadExplanation, Tried
-from oomph.report.contract.plan import SCHEMA
-from oomph.report.explain_json import explanation_json
+from oomph.report.answer import Answer, Answers, Details, Heading, Paragraph, Verbatim
+from oomph.report.screens import explain
 from oomph.report.screens.explain import STAGE_WORDS
-from oomph.report.terminal import INDENT, Style, clean, wrap
 from oomph.text.redaction import hide_secrets
 
 _SHOWN = 12
 
 
-def render(thread: ThreadExplanation, style: Style, *, width: int = 100, everything: bool = False) -> str:
-    shown = None if everything else _SHOWN
+def answer(thread: ThreadExplanation) -> Answer:
     state = f", {thread.state}" if thread.state else ""
-    lines = [
-        "",
-        f"  {clean(thread.title) or 'A thread'}",
-        f"  {thread.posts} posts{state}",
-        "",
-        *_block("Logs", [_run_words(run) for run in thread.runs[:shown]] or ["no post holds a log"], width),
-        *_block("Tried", [_tried_words(one) for one in thread.tried[:shown]], width),
-        *_block("Settled", [thread.settled], width),
-    ]
-    if thread.explanation is not None:
-        lines += ["", f"  The run of post {thread.about}", *thread.explanation.text(width=width).splitlines()[2:]]
-    lines += ["", "  A comment to paste", "", *(f"  {line}".rstrip() for line in comment(thread).splitlines())]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _block(name: str, sentences: list[str], width: int) -> list[str]:
-    lines: list[str] = []
-    for number, sentence in enumerate(sentences):
-        head = f"  {name:<{INDENT - 2}}" if number == 0 else " " * INDENT
-        lines += wrap(clean(sentence), width, head, " " * INDENT)
-    return lines
+    runs = tuple(map(_run_words, thread.runs)) or ("no post holds a log",)
+    inside = (explain.answer(thread.explanation),) if thread.explanation is not None else ()
+    return Answer(
+        "thread",
+        Heading(thread.title or "A thread", below=(f"{thread.posts} posts{state}",)),
+        None,
+        (
+            Paragraph("Logs", runs[:_SHOWN]),
+            Details("More logs", (Paragraph("", runs[_SHOWN:]),)),
+            Paragraph("Tried", tuple(map(_tried_words, thread.tried[:_SHOWN]))),
+            Details("More that was tried", (Paragraph("", tuple(map(_tried_words, thread.tried[_SHOWN:]))),)),
+            Paragraph("Settled", (thread.settled,)),
+            Answers(inside, f"The run of post {thread.about}", on_screen=True),
+            Verbatim("A comment to paste", comment(thread)),
+        ),
+    )
 
 
 def _run_words(run: Run) -> str:
@@ -87,9 +76,3 @@ def _works(explanation: Explanation) -> list[str]:
         f"\n- `{one.change.label}`{f': {one.costs}' if one.costs else ''}" for one in explanation.remedies[:3]
     )
     return [f"**Worth trying** (not planned):{offers}"] if offers else []
-
-
-def thread_json(thread: ThreadExplanation) -> dict[str, Any]:
-    plain = to_builtins(thread)
-    about = None if thread.explanation is None else explanation_json(thread.explanation)
-    return {"schema": SCHEMA, **plain, "explanation": about, "comment": comment(thread)}

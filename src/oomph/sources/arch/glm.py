@@ -71,6 +71,9 @@ def _layer(site: Site, attention: Attention, *, draft: bool = False) -> Layer:
 
 # glm4_1v.py: the image processor's longest_edge, 28 x 28 x 2 x 6144 pixels over two frames
 IMAGE_TOKENS = 6144
+# the video processor's longest_edge, 47,040,000 pixels; _get_max_video_frames: steps of an image's size, as many as the
+# context holds
+MODALITIES = (Modality("image", IMAGE_TOKENS), Modality("video", 30_000, frame=IMAGE_TOKENS))
 
 
 def build_vision(builder: Builder) -> Skeleton:
@@ -78,8 +81,7 @@ def build_vision(builder: Builder) -> Skeleton:
     moe = builder.architecture == "Glm4vMoeForConditionalGeneration"
     language = language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
     towers = (_vision(builder, f"{outer}visual", builder.config.sub("vision_config")),)
-    modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
-    return Skeleton(language.layers, language.root, language.drafts, language.draft_root, towers, modalities)
+    return Skeleton(language.layers, language.root, language.drafts, language.draft_root, towers, MODALITIES)
 
 
 def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
@@ -177,14 +179,13 @@ def build_ocr(builder: Builder) -> Skeleton:
     prefix, outer, head = builder.language_root("model.language_model", "language_model.model")
     language = dense_text(builder, prefix, head)
     tower = _ocr_vision(builder, f"{outer}visual", builder.config.sub("vision_config"))
-    modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
     drafts = []  # glm_ocr_mtp.py: a layer of the same kind; embedding and head are the target's
     text, last = builder.text, language.layers[-1]
     nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
     for site in builder.sites(f"{prefix}.layers", nextn, len(language.layers)):
         sizes = text.integer("hidden_size"), text.integer("vocab_size")
         drafts.append(site.layer(last.mixers, nextn_modules(site, *sizes, list(last.block.modules), own_vocab=False)))
-    return Skeleton(language.layers, language.root, drafts=tuple(drafts), towers=(tower,), modalities=modalities)
+    return Skeleton(language.layers, language.root, drafts=tuple(drafts), towers=(tower,), modalities=MODALITIES)
 
 
 def _ocr_vision(builder: Builder, prefix: str, vision: Config) -> Tower:

@@ -37,7 +37,8 @@ def build(builder: Builder) -> Skeleton:
     if text.flag("use_embed_norm"):
         root.append(Param("model.llm.embed_norm.weight", (hidden,), builder.dtype, "norm", everywhere=True))
     towers, notes = _towers(builder)
-    return Skeleton(tuple(layers), builder.block(root), towers=towers, warnings=notes)
+    mtp = builder.config.sub("mtp_config").integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    return Skeleton(tuple(layers), builder.block(root), towers=towers, warnings=notes, params=(("mtp_layers", mtp),))
 
 
 def _attention(text: Config, windowed: bool) -> Attention:

@@ -43,8 +43,20 @@ def build(builder: Builder) -> Skeleton:
         layers,
         root,
         towers=(_encoder(builder, vision), _projector(builder, vision, ratio)),
-        modalities=(Modality("image", tile * most), Modality("video", tile * most)),
+        modalities=_modalities(builder, tile * most, tile),
     )
+
+
+# internvl.py ctx_video_token (0.32.0): no other vocabulary has the word that stands for a video
+_WITH_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+
+
+def _modalities(builder: Builder, image: int, tile: int) -> tuple[Modality, ...]:
+    """internvl.py get_num_frames_with_most_features: a video has as many frames, a tile each, as the context holds."""
+    if builder.architecture == "InternVLChatModel" and builder.text.text("model_type") not in _WITH_VIDEO:
+        return (Modality("image", image),)
+    context = builder.text.integer("max_position_embeddings", default=32768)
+    return Modality("image", image), Modality("video", max(image, context), frame=tile)
 
 
 def _encoder(builder: Builder, vision: Config) -> Tower:
@@ -148,7 +160,8 @@ def build_hf(builder: Builder) -> Skeleton:
     ratio = config.number("downsample_ratio", default=0.5)
     prefix, outer, head = builder.language_root("language_model.model", "model.language_model")
     layers, root = text_model(builder, prefix, head)
-    tokens = config.integer("image_seq_length", default=256) * (_MOST_TILES + 1)
+    tile = config.integer("image_seq_length", default=256)
+    tokens = tile * (_MOST_TILES + 1)
     return Skeleton(
         layers,
         tied_outside(builder, root, head),
@@ -156,7 +169,7 @@ def build_hf(builder: Builder) -> Skeleton:
             _hf_vision(builder, f"{outer}vision_tower", vision),
             _hf_projector(builder, f"{outer}multi_modal_projector", vision, ratio),
         ),
-        modalities=(Modality("image", tokens), Modality("video", tokens)),
+        modalities=_modalities(builder, tokens, tile),
     )
 
 

@@ -39,6 +39,8 @@ def build(builder: Builder) -> Skeleton:
     if builder.architecture != "LlavaForConditionalGeneration":
         newline = Param("image_newline", (builder.text.integer("hidden_size"),), builder.dtype, "multimodal")
         towers.append(Tower("image_newline", "vision", outer.rstrip("."), ((1, builder.block([newline])),)))
+        if onevision:
+            return Skeleton(layers, root, towers=tuple(towers), modalities=_onevision(builder.config, vision, tokens))
         tokens *= _tiles(builder.config, vision)
     return Skeleton(layers, root, towers=tuple(towers), modalities=(Modality("image", tokens),))
 
@@ -128,7 +130,8 @@ def clip(builder: Builder, prefix: str, vision: Config) -> Tower:
         *layer_norm(site, f"{at}.layer_norm2", hidden),
     ]
     last = layer_norm(site, "post_layernorm", hidden)
-    return site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
+    tower = site.tower("vision_tower", "vision", [(1, first), (count, layer), (1, last)], count, hidden, inner, heads)
+    return replace(tower, activation=vision.text("hidden_act", default="quick_gelu"))
 
 
 def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
@@ -145,6 +148,20 @@ def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
         second("linear_2", hidden, inner, "multimodal", bias=bias, quantised=not plain),
     ]
     return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))
+
+
+_FRAMES = 16  # llava_onevision.py:52 _MAX_FRAMES_PER_VIDEO (0.32.0)
+
+
+def _onevision(config: Config, vision: Config, patches: int) -> tuple[Modality, ...]:
+    """llava_onevision.py get_image_size_with_most_features: 1153 x 944 pixels; the tiles that hold them, and the whole
+    image once more. A tile's worth of features is lost to the padding. Frames are pooled."""
+    size = vision.integer("image_size")
+    tiles = min(-(-1153 // size) * -(-944 // size) + 1, _tiles(config, vision))
+    side = vision.integer("image_size") // vision.integer("patch_size")
+    frame = (-(-side // config.integer("spatial_pool_stride", default=2))) ** 2
+    image = Modality("image", max(1, tiles - 1) * patches, patches=tiles * patches)
+    return image, Modality("video", _FRAMES * frame + 1, patches=_FRAMES * patches)
 
 
 def _tiles(config: Config, vision: Config) -> int:

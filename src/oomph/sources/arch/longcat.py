@@ -33,7 +33,8 @@ def build(builder: Builder) -> Skeleton:
         layers.append(site.layer([mixer, mixer], modules))
     root = decoder_root(builder, Style())
     drafts = []  # longcat_flash_mtp.py: latent attention and a dense MLP
-    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    # config/speculative.py:964 (0.32.0): one where the config does not say
+    nextn = text.integer("num_nextn_predict_layers", default=int(builder.stores("model.mtp.", True)), low=0, high=100)
     for site in builder.sites("model.mtp.layers", nextn, 2 * len(layers)):
         own: list[Module] = [
             *(site.norm(norm, hidden) for norm in ("enorm", "hnorm", "final_layernorm")),

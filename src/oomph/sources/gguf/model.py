@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from oomph.errors import HeaderError
 from oomph.facts.llamacpp.architectures import ARCHITECTURES, GgufArch
+from oomph.facts.llamacpp.graphs import NUMBERS
 from oomph.ir import Attention, Block, Layer, Mixer, Model, Param, Quantization, Role, State, Stored, Tensor
 from oomph.sources.gguf.header import GGUF
 
@@ -81,6 +82,7 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
             ("output_head", arch.head),
             ("flash_attention", arch.flash),
             ("pooling_type", POOLING.get(facts.integer("pooling_type", 0, high=MAX_WIDTH), "")),
+            *facts.numbers(),
         ),
     )
 
@@ -147,6 +149,15 @@ class _Facts:
         if len(numbers) != len(value) or len(numbers) < count:
             self.refuse(key, f"a list of {len(value)} for {count} layers")
         return numbers
+
+    def numbers(self) -> list[tuple[str, float]]:
+        """What of the metadata adds a step to the graph; of a list, whether it has anything in it."""
+        values = ((key, self.get(key)) for key in NUMBERS)
+        return [
+            (key, float(any(value) if isinstance(value, tuple) else value))
+            for key, value in values
+            if isinstance(value, (bool, int, float, tuple))
+        ]
 
     def vocab(self) -> int:
         """token_embd is [embedding, vocabulary]."""
@@ -227,9 +238,9 @@ def _attention(facts: _Facts, arch: GgufArch, heads: int, kv: int, windowed: boo
     if windowed:
         key = facts.integer("attention.key_length_swa", key)
         value = facts.integer("attention.value_length_swa", value)
-    if not arch.cached:
-        return Attention("encoder_only", heads, kv, key, value)
     window = _window(facts, arch) if windowed else 0
+    if not arch.cached:
+        return Attention("encoder_only", heads, kv, key, value, window=window)
     if arch.chunked and windowed:
         return Attention("chunked_local", heads, kv, key, value, chunk=window)
     kind = "sliding_window" if windowed else "full"

@@ -4,7 +4,7 @@ import {$} from "./dom.js";
 let current = null;
 
 export class Refused extends Error {
-  constructor({error, hint = "", field = ""}) { super(error); this.hint = hint; this.field = field; }
+  constructor({error, hint = "", field = "", kind = "", meant = [], wrong = ""}) { super(error); Object.assign(this, {hint, field, kind, meant, wrong}); }
 }
 
 // words: what is being done, for people. body: an object for a job, or a text or file to be read.
@@ -24,7 +24,8 @@ export function ask(path, body, words) {
       try { value = JSON.parse(link.responseText); } catch { value = {error: "the server's answer cannot be read"}; }
       if (link.status === 200) resolve(value); else reject(new Refused(value.error ? value : {error: link.responseText || "the server did not answer"}));
     };
-    link.onerror = () => reject(new Refused({error: "the server does not answer: is oomph ui still running?"}));
+    link.onerror = () => reject(new Refused(navigator.onLine || isLocal() ? {error: "the server does not answer: is `oomph ui` still running?", kind: "gone"}
+      : {error: "this device has no connection: what you typed stays here", kind: "offline"}));
     link.onabort = () => resolve(null);
     link.send(raw ? body : JSON.stringify(body));
   });
@@ -49,5 +50,7 @@ function show(words, began, link) {
 async function follow(link) {
   try { link.far = await (await fetch("/api/progress?job=" + link.job)).json(); } catch { /* the answer is about to come, or will not */ }
 }
+
+function isLocal() { return ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname); }
 
 export function cancel() { current?.abort(); }

@@ -1,14 +1,32 @@
 // The flags that can be moved. The server says which there are and what is in force; moving one asks for the command anew.
 import {$, tag} from "./dom.js";
 
-export function drawControls(controls, change) {
-  const active = document.activeElement?.name;
-  $("controls").hidden = !controls.length;
-  $("levers").replaceChildren(...controls.map(control => draw(control, change)));
-  if (active && $("levers").elements[active]) $("levers").elements[active].focus();
+let change = () => {};
+
+export function wireControls(move) {
+  change = move;
+  $("levers").addEventListener("submit", event => event.preventDefault());
 }
 
-function draw(control, change) {
+// The one in the user's hand stays where it is: to replace it would end a drag.
+export function drawControls(controls) {
+  const form = $("levers"), held = document.activeElement?.closest("#levers") ? document.activeElement : null;
+  const alike = form.children.length === controls.length && controls.every((one, i) => form.children[i].dataset.field === one.field);
+  if (!alike) { form.replaceChildren(...controls.map(label)); return; }
+  controls.forEach((control, i) => {
+    if (held?.type !== "range" || held.name !== control.field || Number(held.max) !== steps(control).length - 1) form.children[i].replaceWith(label(control));
+    else form.children[i].querySelector(".value").textContent = words(control);
+  });
+  if (held && !held.isConnected) form.elements[held.name]?.focus({preventScroll: true});
+}
+
+function label(control) {
+  const node = draw(control);
+  node.dataset.field = control.field;
+  return node;
+}
+
+function draw(control) {
   const {field, label, form, value} = control;
   const shown = tag("span", {class: "value"}, words(control));
   const head = tag("span", {class: "head"}, label, form === "steps" || form === "share" ? shown : "");
@@ -32,16 +50,18 @@ function draw(control, change) {
     box.addEventListener("change", () => change(field, box.value === "" ? null : Number(box.value)));
     return tag("label", {}, head, box);
   }
-  const steps = form === "share" ? [...Array(70)].map((_, i) => (30 + i) / 100) : control.steps;
-  const slider = tag("input", {type: "range", name: field, min: 0, max: steps.length - 1, "aria-valuetext": words(control)});
-  slider.value = nearest(steps, Number(value) || 0);
+  const places = steps(control);
+  const slider = tag("input", {type: "range", name: field, min: 0, max: places.length - 1, "aria-valuetext": words(control)});
+  slider.value = nearest(places, Number(value) || 0);
   slider.addEventListener("input", () => {
-    shown.textContent = steps[slider.value].toLocaleString("en");
+    shown.textContent = places[slider.value].toLocaleString("en");
     slider.setAttribute("aria-valuetext", shown.textContent);
-    change(field, steps[slider.value]);
+    change(field, places[slider.value]);
   });
   return tag("label", {}, head, slider);
 }
+
+function steps({form, steps}) { return form === "share" ? [...Array(70)].map((_, i) => (30 + i) / 100) : steps; }
 
 function words({value, set}) {
   const text = typeof value === "number" ? value.toLocaleString("en") : value === null || value === undefined || value === "" ? "default" : String(value);

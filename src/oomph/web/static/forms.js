@@ -1,5 +1,6 @@
 // The questions of the views that have some: their fields to a case, and back from the address.
 import {place} from "./place.js";
+import {sentence} from "./refusals.js";
 
 const NUMBERS = new Set(["users", "prompt", "output"]);
 
@@ -9,8 +10,10 @@ export function showForm(view) {
   for (const form of document.querySelectorAll("[data-form]")) form.hidden = form.dataset.form !== view;
 }
 
-export function fillForm(view) {
+// whole: fields that nothing is said of are empty.
+export function fillForm(view, whole = false) {
   const form = formOf(view);
+  if (whole) form?.reset();
   for (const [name, value] of Object.entries(place.forms[view] ?? {})) {
     const input = form?.elements[name];
     if (input?.type === "checkbox") input.checked = value === true || value === "true";
@@ -28,11 +31,13 @@ export function readForm(view) {
   return view === "diff" ? {other: out} : out;
 }
 
+// Beside the field that it is about, in short: the view says all of it.
 export function complain(refused) {
   for (const line of document.querySelectorAll("[data-error]")) line.textContent = "";
-  if (!refused) return;
-  const here = [...document.querySelectorAll("[data-error]")].filter(line => !line.closest("[hidden]"));
-  const line = here.find(one => one.dataset.error.split(" ").includes(refused.field)) ?? document.getElementById("error-text");
-  const hint = refused.hint && !/(^|\W)(oomph |--\w)/.test(refused.hint) ? " Hint: " + refused.hint : ""; // the page has no command line
-  line.textContent = refused.message.charAt(0).toUpperCase() + refused.message.slice(1).replace(/\.*$/, ".") + hint;
+  for (const field of document.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  if (!refused?.field) return;
+  const line = [...document.querySelectorAll("[data-error]")].find(one => !one.closest("[hidden]") && one.dataset.error.split(" ").includes(refused.field));
+  if (!line) return;
+  line.textContent = sentence(refused.message);
+  document.querySelector(`[aria-describedby~="${line.id}"]`)?.setAttribute("aria-invalid", "true");
 }

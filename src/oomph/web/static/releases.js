@@ -3,7 +3,12 @@ import {$, tag} from "./dom.js";
 import {fillForm, formOf} from "./forms.js";
 import {place} from "./place.js";
 
+let drawn = "";
+
 export function drawReleases(releases, engine) {
+  const list = engine.name + releases.join(" ");
+  if (list === drawn && [...$("release").options].some(one => one.value === place.engine)) { $("release").value = place.engine; return; }
+  drawn = list; // a list that is open under the user's hand is not replaced by the same
   const options = releases.map(release => tag("option", {value: `${engine.name}==${release}`}, release));
   $("release").replaceChildren(tag("option", {value: ""}, releases[0] ? `newest (${releases[0]})` : "newest"), ...options);
   $("release").value = place.engine;

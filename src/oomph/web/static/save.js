@@ -1,4 +1,5 @@
 // The view that is shown as one file: the same markup and style in the template that --html uses, and a policy for it.
+import {download} from "./share.js";
 
 export async function save(html, title) {
   const charts = html.includes('class="plot"');
@@ -10,11 +11,7 @@ export async function save(html, title) {
   const values = {TITLE: escape(title), STYLE: css, VIEW: html, SCRIPTS: scripts.map(s => `<script>${s}</script>`).join(""),
     POLICY: `default-src 'none'; style-src ${await mark(css)}; script-src ${marks}; base-uri 'none'; form-action 'none'`};
   const text = template.replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], {type: "text/html"}));
-  link.download = title.replace(/[^\w.-]+/g, "-").slice(0, 80) + ".html";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  download(new Blob([text], {type: "text/html"}), "html", title);
 }
 
 async function mark(text) {

@@ -3,6 +3,7 @@ import {tag} from "./dom.js";
 
 export const DOING = {plan: "Planning", what_if: "Planning every change", simulate: "Simulating", diff: "Planning both sides", fit: "Searching", cards: "Trying the cards",
   models: "Trying the models", compare: "Planning on every engine", inspect: "Reading the checkpoint"};
+export const VIEWS = [...Object.keys(DOING), "explain"];
 const EMPTY = {
   plan: ["Will it fit?", "Paste the command you were about to run: the page says whether it starts, where each GiB goes, at which stage it would die, and what really helps."],
   explain: ["Why did it die?", "Paste or drop the log of a run: the page names the stage, the cause and the fix, and proves the fix by planning it."],
@@ -10,6 +11,8 @@ const EMPTY = {
   simulate: ["How many users does it hold?", "Paste a command that starts: the engine's scheduler is played on the planned KV cache."],
   diff: ["What does an upgrade move?", "Paste a command, then choose another release, other GPUs, another model or further flags."],
   fit: ["What serves a model best here?", "Type a model's name or paste a command: checkpoints, layouts and flags are searched, each of them planned."],
+  models: ["What fits here?", "Say which GPUs: the models that they hold are ranked, each with the command that serves it."],
+  cards: ["Which GPUs?", "Type a model's name: the cards that serve it, from the smallest on."],
   compare: ["Which engine?", "Type a model's name or paste a command: each engine is planned at its best."],
   inspect: ["What is in a checkpoint?", "Type a model's name: its bytes by part and dtype, what is not quantised and what that costs."],
 };
@@ -32,6 +35,6 @@ export function emptyView(view, examples) {
   return box;
 }
 
-export function noAnswer() {
-  return tag("div", {class: "empty"}, tag("h1", {}, "No answer"), tag("p", {}, "What is wrong is said above, beside the field that it is about."));
+export function cancelledView() {
+  return tag("div", {class: "empty"}, tag("h1", {}, "Cancelled"), tag("p", {}, "Nothing was answered."), tag("button", {type: "button", class: "main again"}, "Ask again"));
 }

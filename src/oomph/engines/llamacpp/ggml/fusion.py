@@ -13,14 +13,15 @@ LARGEST_ROUTER = 512  # ggml_cuda_should_use_topk_moe: a power of 2 up to here, 
 MORE_ROUTERS = (288, 576)
 
 
-def fused_experts(nodes: Sequence[Tensor]) -> Kept:
+def fused_experts(nodes: Sequence[Tensor]) -> tuple[Sequence[Tensor], Kept]:
+    """(the nodes as they are, what is kept until a node)."""
     lives: Kept = {}
     for index, node in enumerate(nodes):
         if node.op == "MUL":
             _weighted_sum(nodes, index, lives)
         elif node.op in ("SOFT_MAX", "UNARY"):
             _router(nodes, index, lives)
-    return lives
+    return nodes, lives
 
 
 def _weighted_sum(nodes: Sequence[Tensor], index: int, lives: Kept) -> None:

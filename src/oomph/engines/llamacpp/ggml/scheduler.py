@@ -8,30 +8,32 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from oomph.engines.llamacpp.ggml.allocator import LARGE, Allocator, Buffer
+from oomph.engines.llamacpp.ggml.support import supported
 from oomph.engines.llamacpp.ggml.tensor import FREE, VIEW_OPS, Graph, Tensor, view
+from oomph.facts.llamacpp.backends import Backend
 
 MAX_COPIES = 4  # GGML_SCHED_MAX_COPIES
 # ggml-backend.cpp, ggml_backend_sched_backend_id_from_cur: their weights are too small to choose by
 _NOT_BY_WEIGHT = frozenset(("ROPE", "FLASH_ATTN_EXT"))
 Kept = dict[Tensor, list[Tensor]]  # node -> tensors that a backend wants to keep until then
+Optimize = Callable[[Sequence[Tensor]], tuple[Sequence[Tensor], Kept]]  # graph_optimize of one split
 
 
 class Machine(Struct, frozen=True):
     gpus: int
+    backend: Backend
     op_offload: bool = True
     offload_batch: int = 32  # GGML_OP_OFFLOAD_MIN_BATCH
     copies: int = 1
-    gpu_alignment: int = 128
     host_alignment: int = 64
-    gpu_chunk: int = LARGE  # the largest buffer that the backend allocates at once
-    broadcast: bool = True  # a GPU multiplies one matrix with those of several streams
     fuses_experts: bool = False  # CUDA keeps what it fuses until the sum of the experts is there (fusion.py)
+    reorders: bool = False  # Vulkan moves nodes (reorder.py)
     all_inputs: bool = False  # with several copies, inputs that nothing reads are copied too
 
 
-def reserve(graph: Graph, machine: Machine, fusion: Callable[[Sequence[Tensor]], Kept] | None = None) -> list[int]:
-    """Bytes of each backend's compute buffer. `fusion`: what a GPU's graph_optimize keeps alive in one split."""
-    return _Schedule(graph, machine).sizes(fusion)
+def reserve(graph: Graph, machine: Machine, optimize: Optimize | None = None) -> list[int]:
+    """Bytes of each backend's compute buffer. `optimize`: how a GPU orders the nodes of a split, and what it keeps."""
+    return _Schedule(graph, machine).sizes(optimize)
 
 
 class _Split(Struct, frozen=True):
@@ -47,19 +49,19 @@ class _Schedule:
         self.graph_inputs: list[Tensor] = []
         self.splits: list[_Split] = []
 
-    def sizes(self, fusion: Callable[[Sequence[Tensor]], Kept] | None) -> list[int]:
+    def sizes(self, optimize: Optimize | None) -> list[int]:
         self._assign()
         self._split()
         machine = self.machine
-        buffers = [Buffer(machine.gpu_alignment, machine.gpu_chunk) for _ in range(machine.gpus)]
-        return Allocator([*buffers, Buffer(machine.host_alignment)]).run(*self._copy(fusion))
+        backend = machine.backend
+        largest = backend.largest or LARGE  # of the pinned memory of the host too
+        buffers = [Buffer(backend.alignment, largest) for _ in range(machine.gpus)]
+        return Allocator([*buffers, Buffer(machine.host_alignment, largest)]).run(*self._copy(optimize))
 
     # 1 to 4: a backend for every node
 
     def _runs(self, backend: int, node: Tensor) -> bool:
-        if backend == self.cpu or self.machine.broadcast or node.op != "MUL_MAT":
-            return True
-        return node.src[0].ne[3] == node.src[1].ne[3]
+        return backend == self.cpu or supported(node, self.machine.backend)
 
     def _by_place(self, node: Tensor) -> int:
         home = node.view.home if node.view is not None else node.home
@@ -182,9 +184,7 @@ class _Schedule:
 
     # the graph that is allocated: each split begins with the copies of its inputs
 
-    def _copy(
-        self, fusion: Callable[[Sequence[Tensor]], Kept] | None
-    ) -> tuple[list[tuple[Tensor, int]], list[tuple[Tensor, int]]]:
+    def _copy(self, optimize: Optimize | None) -> tuple[list[tuple[Tensor, int]], list[tuple[Tensor, int]]]:
         nodes: list[tuple[Tensor, int]] = []
         ends = [*(split.start for split in self.splits[1:]), len(self.graph.nodes)]
         for split, end in zip(self.splits, ends, strict=True):
@@ -192,8 +192,10 @@ class _Schedule:
                 nodes.append((view(source, "VIEW_DEP", source.ne, source.nb), source.backend))
                 nodes[-1][0].op = "NONE"
                 nodes.append((self.copies[(source, split.backend)][0], split.backend))
-            inside = self.graph.nodes[split.start : end]
-            keep = fusion(inside) if fusion is not None and split.backend != self.cpu else {}
+            inside: Sequence[Tensor] = self.graph.nodes[split.start : end]
+            keep: Kept = {}
+            if optimize is not None and split.backend != self.cpu:
+                inside, keep = optimize(inside)
             for node in inside:
                 nodes.append((node, node.backend))
                 if tensors := keep.get(node):

@@ -19,8 +19,8 @@ class Tensor:
     """`home`: the backend that holds it before the graph is run (weights, caches), or FREE."""
 
     __slots__ = (
-        "allocated", "backend", "buffer", "children", "chunk", "element", "home", "is_input", "is_output",
-        "is_weight", "nb", "ne", "offset", "op", "seen", "size", "src", "view", "views",
+        "allocated", "backend", "buffer", "children", "chunk", "dtype", "element", "home", "is_exact", "is_input",
+        "is_output", "is_weight", "nb", "ne", "offset", "op", "seen", "size", "src", "view", "views",
     )  # fmt: skip
 
     def __init__(self, op: str, ne: Sequence[int], element: int, src: Sequence["Tensor"] = ()) -> None:
@@ -33,14 +33,20 @@ class Tensor:
         self.size = two * self.ne[2] * self.ne[3]
         self.src = list(src)
         self.view: Tensor | None = None
+        self.dtype = ""  # of a cache
         self.home = FREE
-        self.is_input = self.is_output = self.is_weight = self.seen = self.allocated = False
+        self.is_input = self.is_output = self.is_weight = self.is_exact = self.seen = self.allocated = False
         self.backend = FREE
         self.children = self.views = self.buffer = self.chunk = self.offset = 0
 
     @property
     def rows(self) -> int:
         return self.ne[1] * self.ne[2] * self.ne[3]
+
+    @property
+    def cache_type(self) -> str:
+        """Of the cache that it shows; "" where it shows none."""
+        return (self.view or self).dtype
 
     def same_layout(self, other: "Tensor") -> bool:
         return self.element == other.element and self.ne == other.ne and self.nb == other.nb
@@ -133,7 +139,9 @@ def cont(source: Tensor, ne: Sequence[int] | None = None) -> Tensor:
 
 
 def cast(source: Tensor, element: int) -> Tensor:
-    return Tensor("CPY", source.ne, element, (source,))
+    result = Tensor("CPY", source.ne, element, (source,))
+    result.src.append(result)  # ggml_cast names itself as the target
+    return result
 
 
 def reshape(source: Tensor, *ne: int) -> Tensor:
@@ -153,12 +161,16 @@ def permute(source: Tensor, *axes: int) -> Tensor:
     ne, nb = [0] * 4, [0] * 4
     for old, new in enumerate(axes):
         ne[new], nb[new] = source.ne[old], source.nb[old]
-    return view(source, "PERMUTE", ne, nb)
+    shown = view(source, "PERMUTE", ne, nb)
+    shown.size = source.size  # as many bytes, also of a quantised cache
+    return shown
 
 
 def transpose(source: Tensor) -> Tensor:
-    return view(source, "TRANSPOSE", (source.ne[1], source.ne[0], *source.ne[2:]),
-                (source.nb[1], source.nb[0], *source.nb[2:]))  # fmt: skip
+    shown = view(source, "TRANSPOSE", (source.ne[1], source.ne[0], *source.ne[2:]),
+                 (source.nb[1], source.nb[0], *source.nb[2:]))  # fmt: skip
+    shown.size = source.size
+    return shown
 
 
 def set_rows(target: Tensor, rows: Tensor, ids: Tensor) -> Tensor:

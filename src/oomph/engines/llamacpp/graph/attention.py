@@ -1,14 +1,13 @@
-"""Attention of one layer: projections, cache, scores (build_qkv, build_attn, build_attn_mha, deepseek2.cpp)."""
+"""Attention of one layer: projections, cache, scores (build_qkv, build_attn, build_attn_mha)."""
 
 from oomph.engines.llamacpp.ggml.tensor import (
     F16,
+    F32,
     Tensor,
     cast,
-    concat,
     cont,
     mul_mat,
     permute,
-    repeat,
     reshape,
     set_rows,
     strided,
@@ -16,85 +15,143 @@ from oomph.engines.llamacpp.ggml.tensor import (
     unary,
     view,
 )
-from oomph.engines.llamacpp.graph.context import AttentionInputs, Context, LayerParts, cache_tensor
+from oomph.engines.llamacpp.graph.context import AttentionInputs, Context, LayerParts
 from oomph.ir import Attention
 
 Qkv = tuple[Tensor, Tensor | None, Tensor | None]
-# Q is scaled in a step of its own (gemma*.cpp, phi3.cpp)
-SCALED_QUERY = frozenset(("gemma2", "gemma3", "gemma", "phi3", "phi2"))
 
 
 def attention(build: Context, layer: LayerParts, source: Tensor, shape: Attention) -> Tensor:
-    if shape.kind == "mla":
-        return _latent(build, layer, source, shape)
-    if "attn_kv_a_mqa.weight" in layer.weights:
-        return _expanded_latent(build, layer, source, shape)
-    gated = _gated(layer, shape)
-    query, key, value, gate = projections(build, layer, source, shape, gated=gated)
-    weights = layer.weights
+    query, key, value, gate = projections(build, layer, source, shape)
+    weights, style = layer.weights, build.style
     output = attend(build, layer, shape, (query, key, value))
     if gate is not None:
         output = unary("MUL", output, unary("UNARY", gate))
-    return build.product(weights["attn_output.weight"], output, weights.get("attn_output.bias"))
+    elif style.gate and "attn_gate.weight" in weights:
+        output = _gated(output, mul_mat(weights["attn_gate.weight"], source), shape)
+    if "attn_sub_norm.weight" in weights:  # BitNet
+        output = build.norm(output, weights["attn_sub_norm.weight"], layer)
+    output = build.product(weights["attn_output.weight"], output, weights.get("attn_output.bias"))
+    return build.scaled(output, "attention.value_scale", default=False)
 
 
-def _gated(layer: LayerParts, shape: Attention) -> bool:
-    """Qwen3-Next and its kin: query and gate from one matrix."""
-    matrix = layer.weights.get("attn_q.weight")
-    return matrix is not None and matrix.ne[1] == 2 * shape.num_heads * shape.head_dim
+def _gated(output: Tensor, gate: Tensor, shape: Attention) -> Tensor:
+    gate = unary("UNARY", gate)
+    if gate.ne[0] != shape.num_heads:
+        return unary("MUL", output, gate)
+    tokens = output.ne[1]
+    by_head = reshape(output, shape.head_dim_v, shape.num_heads, tokens)
+    return reshape(unary("MUL", by_head, reshape(gate, 1, shape.num_heads, tokens)), *output.ne)
 
 
 def projections(
-    build: Context, layer: LayerParts, source: Tensor, shape: Attention, *, gated: bool
+    build: Context, layer: LayerParts, source: Tensor, shape: Attention
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """(query, key, value, gate); keys and values are None where the layer reads those of another one."""
     weights, tokens = layer.weights, build.batch.tokens
     heads, width = (shape.num_heads, shape.num_kv_heads), (shape.head_dim, shape.head_dim_v)
     gate: Tensor | None = None
     key: Tensor | None = None
     value: Tensor | None = None
     if "attn_qkv.weight" in weights:
-        fused = build.product(weights["attn_qkv.weight"], source, weights.get("attn_qkv.bias"))
-        query = strided(fused, (width[0], heads[0], tokens), (4 * width[0], fused.nb[1]))
-        key = strided(fused, (width[0], heads[1], tokens), (4 * width[0], fused.nb[1]))
-        value = strided(fused, (width[1], heads[1], tokens), (4 * width[1], fused.nb[1]))
+        query, key, value = _fused(build, layer, source, shape)
     else:
-        query = build.product(weights["attn_q.weight"], source, weights.get("attn_q.bias"))
-        if gated:
+        query = _clamped(build, build.product(weights["attn_q.weight"], source, weights.get("attn_q.bias")))
+        if query.ne[0] == 2 * heads[0] * width[0]:  # Qwen3-Next and its kin: query and gate from one matrix
             both = (8 * width[0], 8 * width[0] * heads[0])
             gate = cont(strided(query, (width[0], heads[0], tokens), both), (width[0] * heads[0], tokens))
             query = strided(query, (width[0], heads[0], tokens), both)
         else:
-            query = _by_head(build, layer, query, (width[0], heads[0]), "attn_q_norm.weight")
+            query = _by_head(build, layer, query, (width[0], heads[0]), "attn_q_norm")
         if shape.shares_cache_of is None and "attn_k.weight" in weights:
-            plain = build.product(weights["attn_k.weight"], source, weights.get("attn_k.bias"))
-            key = _by_head(build, layer, plain, (width[0], heads[1]), "attn_k_norm.weight")
+            plain = _clamped(build, build.product(weights["attn_k.weight"], source, weights.get("attn_k.bias")))
+            key = _by_head(build, layer, plain, (width[0], heads[1]), "attn_k_norm")
             if "attn_v.weight" in weights:
-                plain = build.product(weights["attn_v.weight"], source, weights.get("attn_v.bias"))
+                plain = _clamped(build, build.product(weights["attn_v.weight"], source, weights.get("attn_v.bias")))
             value = reshape(plain, width[1], heads[1], tokens)
-    windowed = shape.kind == "sliding_window"
-    query = _turned(build, layer, query, "attn_q_norm.weight", windowed=windowed)
+    query = _turned(build, layer, query, "attn_q_norm", shape)
     if key is not None:
-        key = _turned(build, layer, key, "attn_k_norm.weight", windowed=windowed)
-    if value is not None and build.parts.family in ("gemma4", "gemma3n"):
+        key = _turned(build, layer, key, "attn_k_norm", shape)
+    if value is not None and build.style.value_norm:
         value = unary("RMS_NORM", value)
-    if build.parts.family in SCALED_QUERY:
-        query = unary("SCALE", query)
-    return query, key, value, gate
+    return _scaled_query(build, layer, query, shape), key, value, gate
+
+
+def _fused(build: Context, layer: LayerParts, source: Tensor, shape: Attention) -> tuple[Tensor, Tensor, Tensor]:
+    weights, tokens = layer.weights, build.batch.tokens
+    fused = _clamped(build, build.product(weights["attn_qkv.weight"], source, weights.get("attn_qkv.bias")))
+    norm = weights.get("attn_q_norm.weight")
+    if norm is not None and norm.ne[0] > shape.head_dim:  # norms over all heads read them together
+        parts = [
+            cont(strided(fused, (count * width, tokens), (fused.nb[1],)))
+            for count, width in ((shape.num_heads, shape.head_dim), (shape.num_kv_heads, shape.head_dim))
+        ]
+        query = _by_head(build, layer, parts[0], (shape.head_dim, shape.num_heads), "attn_q_norm")
+        key = _by_head(build, layer, parts[1], (shape.head_dim, shape.num_kv_heads), "attn_k_norm")
+        value = cont(strided(fused, (shape.num_kv_heads * shape.head_dim_v, tokens), (fused.nb[1],)))
+        return query, key, reshape(value, shape.head_dim_v, shape.num_kv_heads, tokens)
+    query, key, value = (
+        strided(fused, (width, count, tokens), (4 * width, fused.nb[1]))
+        for count, width in (
+            (shape.num_heads, shape.head_dim),
+            (shape.num_kv_heads, shape.head_dim),
+            (shape.num_kv_heads, shape.head_dim_v),
+        )
+    )
+    return query, key, value
+
+
+def _clamped(build: Context, product: Tensor) -> Tensor:
+    return unary("CLAMP", product) if build.numbers.get("attention.clamp_kqv") else product
+
+
+def _scaled_query(build: Context, layer: LayerParts, query: Tensor, shape: Attention) -> Tensor:
+    style = build.style
+    by_position = build.numbers.get("attention.temperature_scale") and build.parts.family == "mistral3"
+    if by_position or (style.scales_unrotated and not rotated(build, layer, shape)):
+        query = unary("MUL", query, build.query_scale)
+    return unary("SCALE", query) if style.scales_query else query
 
 
 def _by_head(build: Context, layer: LayerParts, product: Tensor, shape: tuple[int, int], norm: str) -> Tensor:
-    """OLMo, MiniMax: one norm over all heads, before they are told apart."""
-    weight = layer.weights.get(norm)
-    if weight is not None and weight.ne[0] > shape[0]:
-        product = build.norm(product, weight, layer)
+    """OLMo, MiniMax, MPT: one norm over all heads, before they are told apart."""
+    weight = layer.weights.get(f"{norm}.weight")
+    if weight is not None and weight.rows == 1 and weight.ne[0] > shape[0]:
+        product = build.norm(product, weight, layer, layer.weights.get(f"{norm}.bias"), build.style.head_norm)
     return reshape(product, *shape, product.ne[1])
 
 
-def _turned(build: Context, layer: LayerParts, tensor: Tensor, norm: str, *, windowed: bool) -> Tensor:
-    weight = layer.weights.get(norm)
-    if weight is not None and weight.ne[0] <= tensor.ne[0]:
-        tensor = build.norm(tensor, weight, layer)
-    return build.rope(tensor, layer, windowed=windowed)
+def rotated(build: Context, layer: LayerParts, shape: Attention) -> bool:
+    style = build.style
+    windowed = shape.kind in ("sliding_window", "chunked_local")
+    if style.rope == "windowed":  # EXAONE 4 without windows rotates all
+        dense = style.dense_rotated and layer.index < build.numbers.get("leading_dense_block_count", 0)
+        return windowed or dense or not build.windowed
+    if style.rope == "stepped":
+        return (layer.index + 1) % style.step != 0
+    if style.rope == "stepped from 0":
+        return layer.index % style.step != 0 or style.step == build.parts.depth or not build.windowed
+    if style.rope == "finetuned":  # Granite's switch
+        return bool(build.numbers.get("rope.scaling.finetuned", 1))
+    return style.rope == "every" or (style.rope == "of 32 layers" and build.parts.depth == 32)
+
+
+def _turned(build: Context, layer: LayerParts, tensor: Tensor, norm: str, shape: Attention) -> Tensor:
+    """Norm of each head and rotation, in the family's order."""
+    turns, late = rotated(build, layer, shape), build.style.late_head_norms
+    windowed = shape.kind == "sliding_window"
+    if turns and late:
+        tensor = build.rope(tensor, layer, windowed=windowed)
+    weight = layer.weights.get(f"{norm}.weight")
+    if weight is not None and (weight.ne[0] <= tensor.ne[0] or weight.rows > 1):
+        tensor = build.norm(tensor, weight, layer, layer.weights.get(f"{norm}.bias"), build.style.head_norm)
+    elif build.style.plain_key_norm and norm == "attn_k_norm":
+        tensor = unary("RMS_NORM", tensor)
+    if turns and not late:
+        tensor = build.rope(tensor, layer, windowed=windowed)
+        if build.style.plain_head_norms:
+            tensor = unary("RMS_NORM", tensor)
+    return tensor
 
 
 def attend(
@@ -102,23 +159,26 @@ def attend(
     latent: int = 0,
 ) -> Tensor:  # fmt: skip
     """build_attn without the output's product."""
+    query, key, value = qkv
+    if shape.kind == "encoder_only" or build.style.uncached:
+        for tensor in (query, key, value):
+            if tensor is not None:
+                build.graph.expand(tensor)
+        mask = build.batch_masks[1 if shape.window else 0]
+        return _scores(build, layer, query, key or query, value or query, mask, decompress, turned=False)
     windowed = shape.kind in ("sliding_window", "chunked_local")
     inputs = build.window if windowed and build.window is not None else build.full
-    query, key, value = qkv
     if inputs.rotate_k is not None:
         query = _rotated(query, inputs.rotate_k)
         key = _rotated(key, inputs.rotate_k) if key is not None else None
     if inputs.rotate_v is not None and value is not None:
         value = _rotated(value, inputs.rotate_v)
-    graph = build.graph
     for tensor in (query, key, value) if build.windowed else (query, value, key):
         if tensor is not None:
-            graph.expand(tensor)
-    if shape.kind == "encoder_only":
-        keys, values = key or query, value or query
-    else:
-        keys, values = _cached(build, layer, shape, inputs, key, value, windowed=windowed, latent=latent)
-    output = _scores(build, layer, query, keys, values, inputs.mask, decompress)
+            build.graph.expand(tensor)
+    keys, values = _cached(build, layer, shape, inputs, key, value, windowed=windowed, latent=latent)
+    turned = build.batch.turned_values and decompress is None
+    output = _scores(build, layer, query, keys, values, inputs.mask, decompress, turned=turned)
     if inputs.rotate_v is not None:
         output = _rotated(output, inputs.rotate_v)
     return output
@@ -142,7 +202,8 @@ def _cached(
     cells = batch.window_cells if windowed else batch.cells
     heads, width_k, width_v = shape.num_kv_heads, shape.head_dim, latent or shape.head_dim_v
     rows = heads * width_k
-    keys = cache_tensor(rows, cells, batch.streams, batch.key_bytes, layer.cache_home)
+    owner = layer.index if shape.shares_cache_of is None else shape.shares_cache_of
+    keys = build.cache(("keys", owner), rows, cells, layer.cache_home)
     if key is not None:
         flat = strided(key, (rows, batch.tokens), (key.nb[2],))
         merged = reshape(keys, rows, cells * batch.streams) if batch.streams > 1 else keys
@@ -152,7 +213,7 @@ def _cached(
         read_v = view(read_k, "VIEW", (width_v, heads, cells, batch.streams), read_k.nb)
         return read_k, read_v
     wide = build.parts.window_widest if batch.turned_values else 0
-    values = cache_tensor(max(heads * width_v, wide), cells, batch.streams, batch.value_bytes, layer.cache_home)
+    values = build.cache(("values", owner), max(heads * width_v, wide), cells, layer.cache_home)
     if value is not None:
         _write_values(build, values, value, inputs, heads * width_v)
     if not batch.turned_values:
@@ -186,9 +247,9 @@ def _write_values(build: Context, values: Tensor, value: Tensor, inputs: Attenti
 
 def _scores(
     build: Context, layer: LayerParts, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor,
-    decompress: Tensor | None,
+    decompress: Tensor | None, *, turned: bool,
 ) -> Tensor:  # fmt: skip
-    """build_attn_mha."""
+    """build_attn_mha. `turned`: the cache has the values' columns together."""
     streams = keys.ne[3]
     query = strided(
         query, (query.ne[0], query.ne[1], query.ne[2] // streams, streams),
@@ -197,8 +258,7 @@ def _scores(
     query, keys, values = (permute(t, 0, 2, 1, 3) for t in (query, keys, values))
     sinks = [w for name in ("attn_sinks.weight",) if (w := layer.weights.get(name)) is not None]
     if build.batch.flash:
-        if keys.element == 4:
-            keys, values = cast(keys, F16), cast(values, F16)
+        keys, values = (cast(t, F16) if t.element == F32 or t.cache_type == "f32" else t for t in (keys, values))
         ne = (values.ne[0], query.ne[2], query.ne[1], query.ne[3])
         output = Tensor("FLASH_ATTN_EXT", ne, 4, (query, keys, values, mask, *sinks))
         if build.batch.flash_copy:
@@ -210,10 +270,10 @@ def _scores(
         result = reshape(output, output.ne[0] * output.ne[1], output.ne[2] * output.ne[3])
         return build.graph.expand(result)
     scores = mul_mat(keys, query)
-    if build.parts.family == "gemma2":  # attn_logit_softcapping
+    if build.style.capped_scores:  # attn_logit_softcapping
         scores = unary("SCALE", unary("UNARY", unary("SCALE", scores)))
     scores = unary("SOFT_MAX", scores, mask, *sinks)
-    if not build.batch.turned_values or decompress is not None:
+    if not turned:
         values = cont(transpose(values))
     output = mul_mat(values, scores)
     if decompress is not None:
@@ -233,53 +293,3 @@ def _flash_copy(build: Context, keys: Tensor, values: Tensor, *, latent: bool) -
     if build.batch.value_bytes < F16 and not latent:
         copy += F16 * values.ne[0] * values.rows
     return copy
-
-
-def _latent(build: Context, layer: LayerParts, source: Tensor, shape: Attention) -> Tensor:
-    """MLA with the matrices absorbed: one key of rank + rope for all heads."""
-    weights, tokens, heads = layer.weights, build.batch.tokens, shape.num_heads
-    rank, rope, nope = shape.kv_lora_rank, shape.qk_rope_head_dim, shape.qk_nope_head_dim
-    query = _latent_query(build, layer, source, heads, nope + rope)
-    compressed = mul_mat(weights["attn_kv_a_mqa.weight"], source)
-    row = 4 * (rank + rope)
-    turned = unary("ROPE", strided(compressed, (rope, 1, tokens), (row, row)), build.positions)
-    normed = build.norm(strided(compressed, (rank, tokens), (row,)), weights.get("attn_kv_a_norm.weight"), layer)
-    plain = strided(query, (nope, heads, tokens), (query.nb[1], query.nb[2]))
-    rotary = unary("ROPE", strided(query, (rope, heads, tokens), (query.nb[1], query.nb[2])), build.positions)
-    absorbed = permute(mul_mat(weights["attn_k_b.weight"], permute(plain, 0, 2, 1, 3)), 0, 2, 1, 3)
-    full_query = concat(absorbed, rotary)
-    value = reshape(normed, rank, 1, tokens)
-    key = concat(value, turned)
-    cached = Attention("mla", heads, 1, rank + rope, rank, kv_lora_rank=rank, qk_rope_head_dim=rope)
-    output = attend(build, layer, cached, (full_query, key, value), weights["attn_v_b.weight"], latent=rank)
-    return build.product(weights["attn_output.weight"], output)
-
-
-def _latent_query(build: Context, layer: LayerParts, source: Tensor, heads: int, width: int) -> Tensor:
-    weights = layer.weights
-    if "attn_q_a.weight" in weights:
-        small = build.norm(mul_mat(weights["attn_q_a.weight"], source), weights.get("attn_q_a_norm.weight"), layer)
-        query = mul_mat(weights["attn_q_b.weight"], small)
-    else:
-        query = mul_mat(weights["attn_q.weight"], source)
-    return reshape(query, width, heads, build.batch.tokens)
-
-
-def _expanded_latent(build: Context, layer: LayerParts, source: Tensor, shape: Attention) -> Tensor:
-    """Older DeepSeek files: keys and values of every head are cached."""
-    weights, tokens, heads = layer.weights, build.batch.tokens, shape.num_heads
-    shared = weights["attn_kv_a_mqa.weight"]
-    rank = weights["attn_kv_b.weight"].ne[0]
-    rope = shared.ne[1] - rank
-    nope, wide = shape.head_dim - rope, shape.head_dim_v
-    query = unary("ROPE", _latent_query(build, layer, source, heads, shape.head_dim), build.positions)
-    compressed = mul_mat(shared, source)
-    row = 4 * (rank + rope)
-    turned = unary("ROPE", strided(compressed, (rope, 1, tokens), (row, row)), build.positions)
-    normed = build.norm(strided(compressed, (rank, tokens), (row,)), weights.get("attn_kv_a_norm.weight"), layer)
-    both = mul_mat(weights["attn_kv_b.weight"], normed)
-    strides = (4 * (nope + wide), 4 * (nope + wide) * heads)
-    key = concat(strided(both, (nope, heads, tokens), strides), repeat(turned, (rope, heads, tokens)))
-    value = cont(strided(both, (wide, heads, tokens), strides))
-    output = attend(build, layer, shape, (query, key, value))
-    return build.product(weights["attn_output.weight"], output)

@@ -20,8 +20,16 @@ from oomph.engines.llamacpp.ggml.tensor import (
     weight,
 )
 from oomph.engines.llamacpp.settings import Pooling
+from oomph.facts.dtypes import BLOCKS
 from oomph.facts.llamacpp.builds import NEWEST_GRAPH, GraphFacts
+from oomph.facts.llamacpp.graphs import LLAMA, Style
 from oomph.ir import Attention, Mixer
+
+
+def bytes_of(kind: str) -> float:
+    """One number of a cache type."""
+    block, size = BLOCKS[kind.upper()]
+    return size / block
 
 
 class Batch(Struct, frozen=True):
@@ -34,8 +42,8 @@ class Batch(Struct, frozen=True):
     cells: int
     window_cells: int
     flash: bool
-    key_bytes: float  # of one number in the cache
-    value_bytes: float
+    key_type: str = "f16"
+    value_type: str = "f16"
     turned_values: bool = False  # the cache of values was made for attention without flash
     kv_offload: bool = True
     embeddings: bool = False
@@ -43,6 +51,15 @@ class Batch(Struct, frozen=True):
     snapshots: int = 0  # n_rs_seq: states that are kept of each sequence so that drafts can be taken back
     facts: GraphFacts = NEWEST_GRAPH
     flash_copy: bool = False  # CUDA: flash attention's result has room for an F16 copy of a quantised cache
+
+    @property
+    def key_bytes(self) -> float:
+        """Of one number in the cache."""
+        return bytes_of(self.key_type)
+
+    @property
+    def value_bytes(self) -> float:
+        return bytes_of(self.value_type)
 
     @property
     def sequence_tokens(self) -> int:
@@ -87,6 +104,9 @@ class Parts(Struct, frozen=True):
     pinned: bool  # every layer is on a GPU: norms stay with their layer (graph_get_cb)
     window_widest: int = 0  # values of the widest layer, all heads
     rope: Mapping[int, Tensor] = {}  # factors of the rotary frequencies, on each backend
+    style: Style = LLAMA
+    depth: int = 0  # layers of the whole model; some of equal ones are not played
+    numbers: Mapping[str, float] = {}  # of the file's metadata: what adds a step
 
 
 class Context:
@@ -95,16 +115,25 @@ class Context:
     def __init__(self, parts: Parts, batch: Batch) -> None:
         self.parts, self.batch, self.graph = parts, batch, Graph()
         self.fused: list[tuple[Tensor, int]] = []  # flash attention and the backend of its layer
-        self.positions = graph_input((batch.tokens,), I32)
+        self.caches: dict[tuple[str, int], Tensor] = {}  # what and of which layer
+        self.style, self.numbers = parts.style, parts.numbers
+        self.positions = graph_input((batch.tokens * self._positions_per_token(),), I32)
         self.output_ids = graph_input((batch.outputs,), I32)
         mixers = [m for layer in parts.layers for m in layer.mixers]
         attentions = [m for m in mixers if isinstance(m, Attention)]
         self.windowed = any(a.kind in ("sliding_window", "chunked_local") for a in attentions)
+        self.query_scale = graph_input((1, 1, batch.tokens), F32)
+        self.batch_masks = tuple(graph_input((batch.tokens,) * 2, F16 if batch.flash else F32) for _ in range(2))
         self.full = self._attention_inputs(batch.cells, attentions)
         self.window = self._attention_inputs(batch.window_cells, attentions) if self.windowed else None
         self.states = graph_input((batch.sequences,), I32)
         self.copied_states = strided(self.states, (batch.sequences,), ())
         self.extra_states = strided(self.states, (0,), ())
+
+    def _positions_per_token(self) -> int:
+        """n_pos_per_embd."""
+        set_there = self.style.mrope == "if set" and self.numbers.get("rope.dimension_sections")
+        return 4 if self.style.mrope == "always" or set_there else 1
 
     def _attention_inputs(self, cells: int, attentions: list[Attention]) -> "AttentionInputs":
         batch = self.batch
@@ -129,9 +158,21 @@ class Context:
             graph_input((64, 64), F32) if rotate_v else None,
         )
 
+    def cache(self, owner: tuple[str, int], width: int, cells: int, home: int) -> Tensor:
+        """Keys or values of a layer; layers that share them read the same tensor."""
+        if owner not in self.caches:
+            streams = self.batch.streams
+            tensor = cache((width, cells, streams), F16, home)
+            tensor.dtype = self.batch.key_type if owner[0] == "keys" else self.batch.value_type
+            tensor.size = int(width * bytes_of(tensor.dtype)) * cells * streams
+            self.caches[owner] = tensor
+        return self.caches[owner]
+
     def norm(self, source: Tensor, weight: Tensor | None, layer: LayerParts | None, bias: Tensor | None = None,
-             op: str = "RMS_NORM") -> Tensor:  # fmt: skip
-        result = unary(op, source)
+             op: str = "") -> Tensor:  # fmt: skip
+        """build_norm: one with a weight stays with its layer."""
+        by_file = self.style.norm_by_file and self.numbers.get("attention.layer_norm_rms_epsilon")
+        result = unary(op or ("RMS_NORM" if by_file else self.style.norm), source)
         if weight is not None or bias is not None:
             if layer is not None and self.parts.pinned:
                 result.backend = layer.device
@@ -141,9 +182,12 @@ class Context:
                 result = unary("ADD", result, bias)
         return result
 
+    def scaled(self, source: Tensor, key: str, default: bool) -> Tensor:
+        return unary("SCALE", source) if self.numbers.get(key, default) else source
+
     def rope(self, source: Tensor, layer: LayerParts, *, windowed: bool = False) -> Tensor:
         factors = self.parts.rope.get(layer.device)
-        if factors is None or (windowed and self.parts.family == "gemma4"):
+        if factors is None or (windowed and self.parts.family in ("gemma4", "step35")):
             return unary("ROPE", source, self.positions)
         return unary("ROPE", source, self.positions, factors)
 
@@ -158,9 +202,3 @@ class AttentionInputs(Struct, frozen=True):
     mask: Tensor
     rotate_k: Tensor | None
     rotate_v: Tensor | None
-
-
-def cache_tensor(width: int, cells: int, streams: int, nbytes: float, home: int) -> Tensor:
-    tensor = cache((width, cells, streams), F16, home)
-    tensor.size = int(width * nbytes) * cells * streams
-    return tensor

@@ -1,13 +1,12 @@
-"""Recurrent layers: Mamba-2 (mamba-base.cpp) and gated delta nets (delta-net-base.cpp, qwen35.cpp, qwen3next.cpp)."""
+"""Recurrent layers: gated delta nets (delta-net-base.cpp, qwen35.cpp, qwen3next.cpp, kimi-linear.cpp) and short
+convolutions (lfm2.cpp); Mamba is in mamba.py."""
 
 from oomph.engines.llamacpp.ggml.tensor import (
     F32,
     Tensor,
-    cache,
     concat,
     cont,
     copy_into,
-    get_rows,
     mul_mat,
     repeat,
     reshape,
@@ -17,14 +16,20 @@ from oomph.engines.llamacpp.ggml.tensor import (
     view,
 )
 from oomph.engines.llamacpp.graph.context import Context, LayerParts
+from oomph.engines.llamacpp.graph.mamba import mamba1, mamba2, plamo2
+from oomph.engines.llamacpp.graph.states import keep_history, load_states, states_of
 from oomph.ir import State
 
 
 def recurrent(build: Context, layer: LayerParts, source: Tensor, shape: State) -> Tensor:
     if shape.kind == "gdn" and "attn_qkv.weight" in layer.weights:
         return _delta_net(build, layer, source, shape)
+    if shape.kind == "kda" and "ssm_f_b.weight" in layer.weights:
+        return _kimi_delta(build, layer, source, shape)
     if shape.kind == "mamba2" and "ssm_in.weight" in layer.weights:
-        return _mamba2(build, layer, source, shape)
+        return mamba2(build, layer, source, shape)
+    if shape.kind == "mamba1" and "ssm_x.weight" in layer.weights:
+        return (plamo2 if build.parts.family == "plamo2" else mamba1)(build, layer, source, shape)
     if shape.kind == "short_conv" and "shortconv.in_proj.weight" in layer.weights:
         return _short_conv(build, layer, source, shape)
     return _unknown(build, layer, source)
@@ -37,10 +42,10 @@ def _short_conv(build: Context, layer: LayerParts, source: Tensor, shape: State)
     mixed = mul_mat(weights["shortconv.in_proj.weight"], reshape(source, width, tokens, sequences))
     before, behind, moving = (strided(mixed, (width, tokens, sequences), (mixed.nb[1], mixed.nb[2])) for _ in range(3))
     gated = transpose(unary("MUL", before, moving))
-    states = _states(build, layer, history * width)
-    past = reshape(_load(build, states), history, width, sequences)
+    states = states_of(build, layer, history * width)
+    past = reshape(load_states(build, states), history, width, sequences)
     inputs = concat(past, gated)
-    _keep_history(build, states, inputs, history, width)
+    keep_history(build, states, inputs, history, width)
     conv = Tensor("SSM_CONV", (width, tokens, sequences), 4, (inputs, layer.small("shortconv.conv.weight")))
     output = mul_mat(weights["shortconv.out_proj.weight"], unary("MUL", behind, conv))
     return reshape(output, output.ne[0], tokens * sequences)
@@ -61,75 +66,6 @@ def _unknown(build: Context, layer: LayerParts, source: Tensor) -> Tensor:
     return mul_mat(back[-1], inner)
 
 
-def _states(build: Context, layer: LayerParts, width: int) -> Tensor:
-    rows = build.batch.sequences * (1 + build.batch.snapshots)
-    return cache((width, rows), F32, layer.cache_home)
-
-
-def _load(build: Context, states: Tensor, make: "Tensor | None" = None) -> Tensor:
-    """build_rs: the states of this batch's sequences; `make` reads them itself."""
-    graph = build.graph
-    rows = reshape(states, *states.ne[:2])
-    zero = view(rows, "VIEW", (0,), rows.nb)
-    graph.expand(view(zero, "SCALE", zero.ne, zero.nb, (zero,)))
-    loaded = make if make is not None else get_rows(rows, build.copied_states)
-    graph.expand(loaded)
-    rest = get_rows(rows, build.extra_states)
-    graph.expand(copy_into(rest, strided(states, (states.ne[0], 0), (states.nb[1],))))
-    return loaded
-
-
-def _keep_history(build: Context, states: Tensor, inputs: Tensor, history: int, channels: int) -> None:
-    for _ in range(1 + build.batch.snapshots):
-        last = strided(inputs, (history, channels, build.batch.sequences), (inputs.nb[1], inputs.nb[2]))
-        target = strided(states, (history * channels, build.batch.sequences), (states.nb[1],))
-        build.graph.expand(copy_into(last, target))
-
-
-def _mamba2(build: Context, layer: LayerParts, source: Tensor, shape: State) -> Tensor:
-    weights, batch = layer.weights, build.batch
-    tokens, sequences = batch.sequence_tokens, batch.sequences
-    inner, size, heads = shape.intermediate or shape.num_heads * shape.head_dim, shape.state_size, shape.num_heads
-    groups, width, history = shape.groups or 1, inner // heads, shape.conv_kernel - 1
-    channels = inner + 2 * groups * size
-    conv_states, scan_states = _states(build, layer, history * channels), _states(build, layer, inner * size)
-    past = reshape(_load(build, conv_states), history, channels, sequences)
-    mixed = mul_mat(weights["ssm_in.weight"], source)
-    mixed = reshape(mixed, mixed.ne[0], tokens, sequences)
-    gate = strided(mixed, (width, heads, tokens, sequences), (4 * width, mixed.nb[1], mixed.nb[2]))
-    moving = strided(mixed, (channels, tokens, sequences), (mixed.nb[1], mixed.nb[2]))
-    steps = strided(mixed, (heads, tokens, sequences), (mixed.nb[1], mixed.nb[2]))
-    inputs = concat(past, transpose(moving))
-    _keep_history(build, conv_states, inputs, history, channels)
-    conv = Tensor("SSM_CONV", (channels, tokens, sequences), 4, (inputs, layer.small("ssm_conv1d.weight")))
-    if "ssm_conv1d.bias" in weights:
-        conv = unary("ADD", conv, weights["ssm_conv1d.bias"])
-    conv = unary("UNARY", conv)
-    scanned = strided(conv, (width, heads, tokens, sequences), (4 * width, conv.nb[1], conv.nb[2]))
-    writes, reads = (strided(conv, (size, groups, tokens, sequences), (4 * size, conv.nb[1], conv.nb[2]))
-                     for _ in range(2))  # fmt: skip
-    dt = unary("ADD", cont(steps), layer.small("ssm_dt.bias"))
-    rows = reshape(scan_states, *scan_states.ne[:2])
-    states = reshape(rows, size, width, heads, rows.ne[1])
-    length = width * heads * tokens * sequences + (1 + batch.snapshots) * size * inner * sequences
-    scan = Tensor("SSM_SCAN", (length,), 4,
-                  (states, scanned, dt, layer.small("ssm_a"), writes, reads, build.copied_states))  # fmt: skip
-    result = _load(build, scan_states, scan)
-    new = view(result, "VIEW", (size * inner, sequences, 1 + batch.snapshots), None)
-    target = strided(scan_states, (size * inner, sequences, 1 + batch.snapshots), (scan_states.nb[1],) * 2)
-    build.graph.expand(copy_into(new, target))
-    output = view(result, "VIEW", (width, heads, tokens, sequences),
-                  (4, 4 * width, 4 * width * heads, 4 * width * heads * tokens))  # fmt: skip
-    output = unary("ADD", output, unary("MUL", scanned, layer.small("ssm_d")))
-    gates = cont(gate)
-    output = Tensor("GLU", gates.ne, 4, (gates, output))
-    if "ssm_norm.weight" in weights:
-        output = build.norm(
-            reshape(output, inner // groups, groups, tokens, sequences), weights["ssm_norm.weight"], layer
-        )
-    return mul_mat(weights["ssm_out.weight"], reshape(output, inner, tokens * sequences))
-
-
 def _delta_net(build: Context, layer: LayerParts, source: Tensor, shape: State) -> Tensor:
     weights, batch = layer.weights, build.batch
     tokens, sequences = batch.sequence_tokens, batch.sequences
@@ -140,18 +76,17 @@ def _delta_net(build: Context, layer: LayerParts, source: Tensor, shape: State) 
     mixed = reshape(mixed, mixed.ne[0], tokens, sequences)
     gates = mul_mat(weights["attn_gate.weight"], source)
     beta, decay = _rates(layer, source, shape, tokens, sequences)
-    conv_states = _states(build, layer, history * channels)
-    scan_states = _states(build, layer, key_dim * inner)
-    past = reshape(_load(build, conv_states), history, channels, sequences)
+    conv_states = states_of(build, layer, history * channels)
+    scan_states = states_of(build, layer, key_dim * inner)
+    past = reshape(load_states(build, conv_states), history, channels, sequences)
     inputs = concat(past, transpose(mixed))
-    _keep_history(build, conv_states, inputs, history, channels)
-    state = reshape(_load(build, scan_states), value_dim, value_dim, value_heads, sequences)
+    keep_history(build, conv_states, inputs, history, channels)
+    state = reshape(load_states(build, scan_states), value_dim, value_dim, value_heads, sequences)
     conv = Tensor("SSM_CONV", (channels, tokens, sequences), 4, (inputs, layer.small("ssm_conv1d.weight")))
     conv = unary("UNARY", conv)
     strides = (conv.nb[1], conv.nb[2])
     query, key = (
-        unary("L2_NORM", strided(conv, (key_dim, key_heads, tokens, sequences), (4 * key_dim, *strides)))
-        for _ in range(2)
+        _unit_length(strided(conv, (key_dim, key_heads, tokens, sequences), (4 * key_dim, *strides))) for _ in range(2)
     )
     value = strided(conv, (value_dim, value_heads, tokens, sequences), (4 * value_dim, *strides))
     if key_heads != value_heads and "ssm_ba.weight" in weights:  # Qwen3-Next repeats, its followers do not
@@ -170,6 +105,49 @@ def _delta_net(build: Context, layer: LayerParts, source: Tensor, shape: State) 
     output = unary("MUL", normed, unary("UNARY", gates))
     output = mul_mat(weights["ssm_out.weight"], reshape(output, inner, tokens, sequences))
     return reshape(output, output.ne[0], tokens * sequences)
+
+
+def _unit_length(source: Tensor) -> Tensor:
+    """build_gdn_l2_norm."""
+    return unary("SCALE", unary("RMS_NORM", source))
+
+
+def _kimi_delta(build: Context, layer: LayerParts, source: Tensor, shape: State) -> Tensor:
+    """kimi-linear.cpp: a convolution each for queries, keys and values, a gate for each number of a head."""
+    weights, batch = layer.weights, build.batch
+    tokens, sequences, heads, width = batch.sequence_tokens, batch.sequences, shape.num_heads, shape.head_dim
+    inner, history, every = heads * width, shape.conv_kernel - 1, batch.tokens
+    conv_states = states_of(build, layer, 3 * history * inner)
+    past = load_states(build, conv_states)
+
+    def convolved(name: str) -> Tensor:
+        stride = (4 * history, 4 * 3 * history * inner)
+        old = strided(past, (history, inner, sequences), stride)
+        new = reshape(mul_mat(weights[f"attn_{name}.weight"], source), inner, tokens, sequences)
+        inputs = concat(old, transpose(new))
+        last = strided(inputs, (history, inner, sequences), (inputs.nb[1], inputs.nb[2]))
+        build.graph.expand(copy_into(last, strided(conv_states, (history, inner, sequences), stride)))
+        conv = Tensor("SSM_CONV", (inner, tokens, sequences), 4, (inputs, layer.small(f"ssm_conv1d_{name}.weight")))
+        return reshape(unary("UNARY", reshape(conv, inner, every)), width, heads, tokens, sequences)
+
+    query, key, value = (convolved(name) for name in ("q", "k", "v"))
+    decay = mul_mat(weights["ssm_f_b.weight"], mul_mat(weights["ssm_f_a.weight"], source))
+    decay = reshape(unary("UNARY", unary("ADD", decay, layer.small("ssm_dt.bias"))), width, heads, every)
+    decay = reshape(unary("MUL", decay, reshape(layer.small("ssm_a"), 1, heads, 1)), width, heads, tokens, sequences)
+    beta = unary("UNARY", reshape(mul_mat(weights["ssm_beta.weight"], source), 1, heads, tokens, sequences))
+    states = states_of(build, layer, width * inner)
+    state = reshape(load_states(build, states), width, width, heads, sequences)
+    query, key = _unit_length(query), _unit_length(key)
+    rows = tokens * sequences + width * sequences
+    result = Tensor("GATED_DELTA_NET", (inner, rows), 4, (query, key, value, decay, beta, state))
+    output = cont(view(result, "VIEW", (width, heads, tokens, sequences),
+                       (4, 4 * width, 4 * inner, 4 * inner * tokens)))  # fmt: skip
+    new = view(result, "VIEW", (width, width, heads, sequences), None)
+    build.graph.expand(copy_into(new, strided(states, (width * inner * sequences,), ())))
+    gate = mul_mat(weights["ssm_g_b.weight"], mul_mat(weights["ssm_g_a.weight"], source))
+    normed = build.norm(reshape(output, width, heads, every), weights.get("ssm_norm.weight"), layer)
+    gated = unary("MUL", normed, unary("UNARY", reshape(gate, width, heads, every)))
+    return mul_mat(weights["attn_output.weight"], cont(gated, (inner, every)))
 
 
 def _repeated(tensor: Tensor, times: int, tokens: int, sequences: int) -> Tensor:

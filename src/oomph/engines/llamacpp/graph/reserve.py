@@ -7,28 +7,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.ggml.fusion import fused_experts
+from oomph.engines.llamacpp.ggml.reorder import together
 from oomph.engines.llamacpp.ggml.scheduler import Machine, reserve
 from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
+from oomph.engines.llamacpp.graph.altup import SPARSE_LAYERS
 from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts, Weights
 from oomph.engines.llamacpp.graph.decoder import build_graph
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Tensor
-from oomph.facts.dtypes import BLOCKS
 from oomph.facts.llamacpp.builds import graph_facts
+from oomph.facts.llamacpp.graphs import FAMILIES, NUMBERS, style_of
 from oomph.ir import Attention, Mixer, Model
 
 ROPE_FACTORS = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
-KEEP = 3  # periods of equal layers that are played; more of them reserve nothing new
-
-# model_type of a Hugging Face configuration -> llama.cpp's own name
-FAMILIES = {
-    "gpt_oss": "gpt-oss", "qwen3_5": "qwen35", "qwen3_5_text": "qwen35", "qwen3_5_moe": "qwen35moe",
-    "qwen3_5_moe_text": "qwen35moe", "qwen3_next": "qwen3next", "gemma3_text": "gemma3", "gemma4_text": "gemma4",
-    "gemma3n_text": "gemma3n", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek3", "llama4_text": "llama4",
-    "granitemoehybrid": "granitehybrid", "falcon_h1": "falcon-h1",
-}  # fmt: skip
-
+KEEP = 5  # periods of equal layers that are played: of 288 random settings none needed more than 4
 
 # What a catalogue's checkpoint calls vectors that a file has under llama.cpp's names.
 VECTORS = {
@@ -60,6 +53,7 @@ class Outline(Struct, frozen=True, cache_hash=True):
     root: tuple[Piece, ...]
     tied: bool
     layers: tuple[tuple[int, tuple[Piece, ...], tuple[Mixer, ...]], ...]
+    numbers: tuple[tuple[str, float], ...] = ()
 
 
 def outline(model: Model, tensors: Sequence[Tensor]) -> Outline:
@@ -72,6 +66,7 @@ def outline(model: Model, tensors: Sequence[Tensor]) -> Outline:
         if tensor.name.startswith("blk."):
             _, number, name = tensor.name.split(".", 2)
             name = VECTORS.get(name, between if name == "post_attention_layernorm.weight" else name)
+            name = f"{name}.weight" if name.endswith("_norm") else name  # PLaMo and Falcon-H1 leave it out
             layers.setdefault(int(number), []).append(Piece(name, tensor.shape, tensor.nbytes))
         elif not tensor.copy:
             root.append(Piece(tensor.name, tensor.shape, tensor.nbytes))
@@ -85,7 +80,15 @@ def outline(model: Model, tensors: Sequence[Tensor]) -> Outline:
     return Outline(
         FAMILIES.get(kind, kind), model.hidden_size, used if isinstance(used, int) else 0, tuple(root),
         "output.weight" not in names and model.param("output_head") != "none", tuple(rows),
+        numbers=_numbers(model),
     )  # fmt: skip
+
+
+def _numbers(model: Model) -> tuple[tuple[str, float], ...]:
+    """Of a file's metadata. A catalogue's entry has none: its experts' shares sum to one, but for DeepSeek-V2's."""
+    if model.source == "llama-quantize's rules":
+        return () if model.model_type == "deepseek_v2" else (("expert_weights_norm", 1.0),)
+    return tuple((key, float(value)) for key, value in model.params if key in NUMBERS)
 
 
 Home = Callable[[str], int | None]  # a tensor's name -> the backend that an override gives it
@@ -103,14 +106,35 @@ class Seat(Struct, frozen=True):
 def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: Home | None) -> tuple[Seat, ...]:
     """`units`, `caches`: the backend of each layer and of its cache."""
     all_seats = []
-    for row, (index, pieces, _) in enumerate(outline.layers):
+    rows = {index: row for row, (index, _, _) in enumerate(outline.layers)}
+    for row, (index, pieces, mixers) in enumerate(outline.layers):
         moved: tuple[tuple[int, int], ...] = ()
         if home is not None:
             homes = ((at, home(f"blk.{index}.{piece.name}")) for at, piece in enumerate(pieces))
             moved = tuple((at, backend) for at, backend in homes if backend is not None and backend != units[row])
-        all_seats.append(Seat(row, units[row], caches[row], moved))
-    looks = [(outline.layers[s.row][1], outline.layers[s.row][2], s.device, s.cache, s.moved) for s in all_seats]
+        owner = next((m.shares_cache_of for m in mixers if isinstance(m, Attention)), None)
+        cache = caches[row if owner is None else rows.get(owner, row)]
+        all_seats.append(Seat(row, units[row], cache, moved))
+    looks = [
+        (
+            *outline.layers[seat.row][1:],
+            seat.device,
+            seat.cache,
+            seat.moved,
+            _phase(outline, outline.layers[seat.row][0]),
+        )
+        for seat in all_seats
+    ]
     return tuple(all_seats[index] for index in shorten(looks))
+
+
+def _phase(outline: Outline, index: int) -> tuple[int, bool, bool, bool]:
+    """What a layer does by its number alone."""
+    style, numbers = style_of(outline.family), dict(outline.numbers)
+    step = index % style.step if style.rope.startswith("stepped") else 0
+    dense = style.dense_rotated and index < numbers.get("leading_dense_block_count", 0)
+    sparse = outline.family == "gemma3n" and index < SPARSE_LAYERS
+    return step, index < numbers.get("n_deepstack_layers", 0), dense, sparse
 
 
 @lru_cache(maxsize=512)
@@ -120,8 +144,8 @@ def sizes(
 ) -> tuple[int, ...]:  # fmt: skip
     """Bytes of each backend's compute buffer, the CPU's last. `root`: the backend of each tensor outside the layers;
     `output`: of the output's matrix; `pinned`: norms stay with their layer."""
-    fusion = fused_experts if machine.fuses_experts else None
-    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, fusion))
+    optimize = fused_experts if machine.fuses_experts else together if machine.reorders else None
+    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, optimize))
 
 
 @lru_cache(maxsize=64)
@@ -163,6 +187,9 @@ def _graph(
         pinned=pinned,
         window_widest=widest,
         rope=rope,
+        style=style_of(outline.family),
+        depth=len(outline.layers),
+        numbers=dict(outline.numbers),
     )
     return build_graph(parts, batch)
 
@@ -187,8 +214,8 @@ def batch_of(settings: Settings, cells: int, window_cells: int, *, flash_copy: b
         cells=cells,
         window_cells=window_cells,
         flash=settings.flash_attn,
-        key_bytes=_bytes(settings.type_k),
-        value_bytes=_bytes(settings.type_v),
+        key_type=settings.type_k,
+        value_type=settings.type_v,
         turned_values=not settings.flash_attn,
         kv_offload=settings.kv_offload,
         embeddings=settings.embeddings,
@@ -197,11 +224,6 @@ def batch_of(settings: Settings, cells: int, window_cells: int, *, flash_copy: b
         facts=graph_facts(settings.build),
         flash_copy=flash_copy,
     )
-
-
-def _bytes(kind: str) -> float:
-    block, size = BLOCKS[kind.upper()]
-    return size / block
 
 
 def shorten(rows: Sequence[object]) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from oomph.doctor.reading.meanings import READY
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
+from oomph.ir.evidence import Placed
 from oomph.ir.observation import Observation
 
 BEHIND = 8  # observations behind a failed allocation that may still be about it
@@ -72,10 +73,19 @@ def harmless(observations: Sequence[Observation], index: int) -> bool:
     return observations[index].kind == "lc_malloc" and any(o.kind == "lc_pinned" and line - o.line <= 1 for o in near)
 
 
-def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> StageName | None:
+def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:
     """`reached`: the stage that the lines before the failure had got to."""
-    stage = _phase(observations, index, reached)
-    return "sampler_warmup" if stage == "runtime_request" and _warming_up(observations[:index]) else stage
+    placed = _phase(observations, index)
+    if placed is None:
+        placed = _by_words_of_ggml(observations, index, reached)
+    if placed is None and reached is not None:
+        placed = reached, "milestone"
+    if placed is None and observations[index].kind == "lc_malloc":
+        placed = "weights_load", "guess"
+    if placed is None:
+        return None
+    stage, basis = placed
+    return ("sampler_warmup" if stage == "runtime_request" and _warming_up(observations[:index]) else stage), basis
 
 
 def _warming_up(before: Sequence[Observation]) -> bool:
@@ -85,50 +95,54 @@ def _warming_up(before: Sequence[Observation]) -> bool:
     return last in marks
 
 
-def _phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> StageName | None:
+def _phase(observations: Sequence[Observation], index: int) -> Placed | None:
+    """By what llama.cpp or Ollama say of it."""
     failure, window = observations[index], observations[index : index + BEHIND]
     kinds = {o.kind for o in window}
     if failure.kind == "ol_panic":
-        return panic(str(failure.values.get("map", "")))
+        return panic(str(failure.values.get("map", ""))), "message"
     if failure.kind == "ol_runner_died":
-        sentence = runner(str(failure.values.get("why", "")))
-        if sentence == "other" and _on_the_cpu(observations):
-            return "host_ram"
-        if sentence == "other":  # an exit status or an assertion: the runner's own lines say how far it was
-            loading_stage = _load_lines(observations[:index]) or _load_lines(
-                observations
-            )  # a client's words come first
-            if loading_stage is not None:
-                return loading_stage
-        return "kv_alloc" if sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else sentence
+        return _runner_died(observations, index)
     if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
-        return "host_ram"
+        return "host_ram", "message"
     blamed = next((o for o in window if o.kind == "lc_phase" and _FAILED.search(o.text)), None)
     stage_of = of_function(str(blamed.values.get("function", ""))) if blamed is not None else None
     if stage_of == "runtime_request":
-        return stage_of  # an encoder's buffers are made when an image comes
+        return stage_of, "message"  # an encoder's buffers are made when an image comes
     for kind, stage in _NAMED:
         if kind in kinds:
-            return stage
-    if stage_of is not None:
-        return stage_of
+            return stage, "message"
+    return (stage_of, "message") if stage_of is not None else None
+
+
+def _runner_died(observations: Sequence[Observation], index: int) -> Placed:
+    sentence = runner(str(observations[index].values.get("why", "")))
+    if sentence == "other" and _on_the_cpu(observations):
+        return "host_ram", "guess"
+    if sentence == "other":  # an exit status or an assertion: the runner's own lines say how far it was
+        before = _load_lines(observations[:index]) or _load_lines(observations)  # a client's words come first
+        return (before, "milestone") if before is not None else ("other", "guess")
+    kinds = {o.kind for o in observations[index : index + BEHIND]}
+    compute = sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"}
+    return ("kv_alloc" if compute else sentence), "message"
+
+
+def _by_words_of_ggml(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:
+    """By who asked ggml for the memory, which has the same words for several stages."""
+    failure, window = observations[index], observations[index : index + BEHIND]
+    kinds = {o.kind for o in window}
     if projector(observations[:index]):
-        return "kv_alloc"
+        return "kv_alloc", "milestone"
     if "lc_alloc_compute" in kinds:
-        return "runtime_request" if reached == "runtime_request" else "kv_alloc"
+        return ("runtime_request" if reached == "runtime_request" else "kv_alloc"), "message"
     if "lc_alloc_weights" in kinds:
-        return (
-            "kv_alloc"
-            if reached in ("kv_alloc", "runtime_request") and not loading(observations[:index])
-            else "weights_load"
-        )
+        cache = reached in ("kv_alloc", "runtime_request") and not loading(observations[:index])
+        return ("kv_alloc" if cache else "weights_load"), "message"
     if window and (called := where(window, failure.line)):
-        return called
+        return called, "message"
     if failure.kind == "lc_malloc" and _larger_than_model(failure, observations):
-        return "kv_alloc"
-    if failure.kind == "lc_cublas":
-        return "runtime_request"
-    return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+        return "kv_alloc", "guess"
+    return ("runtime_request", "guess") if failure.kind == "lc_cublas" else None
 
 
 def _on_the_cpu(observations: Sequence[Observation]) -> bool:

@@ -33,16 +33,9 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
 
 
 def _keywords(node: ast.Call, scope: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
-    flags: dict[str, Any] = {}
-    notes: list[str] = []
-    known = options.by_field
-    for name, argument in scope.keywords(node, flags, notes):
-        try:
-            flags[name] = scope.value(argument)
-        except ValueError:
-            notes.append(f"line {node.lineno}: {name} is not a literal: left out")
-    for name in flags:
-        if name not in known:
+    values, notes, _ = scope.arguments(node)
+    for name in values:
+        if name not in options.by_field:
             raise CommandError(f"line {node.lineno}: unexpected keyword argument {short(repr(name))}")
-    flags = {name: value for name, value in flags.items() if value is not None and value is not False}
+    flags = {name: value for name, value in values.items() if value is not None and value is not False}
     return flags, [*notes, *EFFECTS.sentences(flags, {})]

@@ -8,15 +8,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands.call import UNSET, Call, finite, program, short
+from oomph.engines.common.arguments import Unread, Use, read_words
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir import Deployment, Engine
-from oomph.text.late import late_pattern
 from oomph.text.nesting import bounded
 
-_NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 _HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
 _SERVERS = ("launch_server", "srt.entrypoints.http_server", "bench_one_batch", "bench_offline_throughput")
 # fields that nothing of memory depends on, and that two servers of the same kind differ in
@@ -70,77 +69,57 @@ def _arguments(words: Sequence[str]) -> list[str]:
 def parse(words: Sequence[str], options: Options) -> tuple[dict[str, Any], list[str]]:
     flags: dict[str, Any] = {}
     notes: list[str] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if not _is_option(word):
-            raise CommandError(f"SGLang would stop with: unrecognized arguments: {short(word)}")
-        name, flag, explicit = _resolve(word, options)
-        if flag is None:  # --config FILE: read by nobody here
-            notes.append(f"{name} names a file of further flags, which is not read")
-            at += 0 if explicit is not None else 1
-            continue
-        if flag.kind in ("store_true", "bool"):
-            if explicit is not None:
-                raise CommandError(f"argument {name}: ignored explicit argument {short(explicit)}")
-            flags[flag.field] = not name.startswith("--no-")
-            continue
-        if explicit is not None:
-            values = [explicit]
-        else:
-            end = at
-            most = None if flag.kind.startswith("list") else 1
-            while end < len(words) and not _is_option(words[end]) and (most is None or end - at < most):
-                end += 1
-            values, at = list(words[at:end]), end
-        _put(flags, notes, flag, name, values)
+    negated = {"--no-" + name[2:]: flag for name, flag in options.by_name.items() if flag.kind == "bool"}
+    names: dict[str, Flag | None] = {**negated, **options.by_name, **dict.fromkeys(("--config", "--help", "-h"))}
+    try:
+        for use in read_words(words, names, lambda name: _most(names[name]), lambda name: _field(names[name], name)):
+            _take(flags, notes, use, names)
+    except Unread as unread:
+        raise _refusal(unread, options) from None
     return flags, notes
 
 
-def _put(flags: dict[str, Any], notes: list[str], flag: Flag, name: str, values: list[str]) -> None:
-    if not values and flag.kind != "maybe":
-        raise CommandError(
-            f"argument {name}: expected {'at least one' if flag.kind.startswith('list') else 'one'} argument"
-        )
-    if any(UNSET.fullmatch(value) for value in values) and flag.kind != "str":
-        notes.append(f"{name} is {short(values[0])}, which nothing sets: left out")
-        return
-    if flag.kind.startswith("list"):
-        flags[flag.field] = [_value(flag, name, value) for value in values]
-    else:
-        flags[flag.field] = _value(flag, name, values[0]) if values else True
+def _most(flag: Flag | None) -> int | None:
+    """How many words it takes; --config has one."""
+    kind = "str" if flag is None else flag.kind
+    return 0 if kind in ("store_true", "bool") else None if kind.startswith("list") else 1
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and word != "-" and not _NEGATIVE.fullmatch(word)
+def _field(flag: Flag | None, name: str) -> str:
+    return name if flag is None else f"{name.startswith('--no-')} {flag.field}"
 
 
-def _resolve(word: str, options: Options) -> tuple[str, Flag | None, str | None]:
-    """The flag that a word means: by its name, or by a beginning that only one flag has."""
-    names = options.by_name
-    key, equals, value = word.partition("=")
-    explicit = value if equals else None
-    if key in names:
-        return key, names[key], explicit
-    positive = "--" + key.removeprefix("--no-")
-    if key.startswith("--no-") and positive in names and names[positive].kind == "bool":
-        return key, names[positive], explicit
-    if key == "--config":
-        return key, None, explicit
-    if key in ("-h", "--help"):
+def _take(flags: dict[str, Any], notes: list[str], use: Use, names: Mapping[str, Flag | None]) -> None:
+    name, texts = use.name, use.texts
+    if not name:
+        raise CommandError(f"SGLang would stop with: unrecognized arguments: {short(texts[0])}")
+    flag = names[name]
+    if flag is None and name != "--config":
         raise CommandError("--help prints SGLang's help and starts no server")
-    meant = {names[name].field: name for name in names if name.startswith(key)} if key.startswith("--") else {}
-    if len(meant) == 1:
-        name = next(iter(meant.values()))
-        return name, names[name], explicit
-    if meant:
-        choices = ", ".join(sorted(name for name in names if name.startswith(key))[:6])
-        hint = options.story(key)
-        raise CommandError(f"ambiguous option: {key} could match {choices}", hint=hint)
-    raise CommandError(
-        options.story(key) or f"SGLang {options.release} has no flag {short(key)}" + _close(key, options),
-        hint=f"SGLang would stop with: unrecognized arguments: {short(word)}",
+    if flag is None:
+        notes.append(f"{name} names a file of further flags, which is not read")
+    elif flag.kind in ("store_true", "bool"):
+        if use.is_explicit:
+            raise CommandError(f"argument {name}: ignored explicit argument {short(texts[0])}")
+        flags[flag.field] = not name.startswith("--no-")
+    elif not texts and flag.kind != "maybe":
+        wanted = "at least one" if flag.kind.startswith("list") else "one"
+        raise CommandError(f"argument {name}: expected {wanted} argument")
+    elif any(UNSET.fullmatch(text) for text in texts) and flag.kind != "str":
+        notes.append(f"{name} is {short(texts[0])}, which nothing sets: left out")
+    else:
+        values = [_value(flag, name, text) for text in texts]
+        flags[flag.field] = values if flag.kind.startswith("list") else values[0] if values else True
+
+
+def _refusal(unread: Unread, options: Options) -> CommandError:
+    story = options.story(unread.key)
+    if unread.matches:
+        choices = ", ".join(sorted(unread.matches)[:6])
+        return CommandError(f"ambiguous option: {unread.key} could match {choices}", hint=story)
+    return CommandError(
+        story or f"SGLang {options.release} has no flag {short(unread.key)}" + _close(unread.key, options),
+        hint=f"SGLang would stop with: unrecognized arguments: {short(unread.word)}",
     )
 
 

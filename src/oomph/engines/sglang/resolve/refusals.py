@@ -1,7 +1,9 @@
 """What SGLang refuses while it builds a model, in its words: shares that do not divide, classes that it lacks."""
 
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
+from oomph.engines.sglang.weights.lora import lora_of
 from oomph.facts.sglang.facts import Facts
+from oomph.facts.sglang.parsers import CHOICES
 from oomph.ir import Deployment, Experts, Linear, Model
 from oomph.text.tables import first_that_holds
 
@@ -11,6 +13,7 @@ def refusal_before_load(
 ) -> str:
     return (
         _unknown_parser(facts, deployment)
+        or _priority_policy(deployment)
         or _text_only(model, facts, deployment)
         or _groups(settings)
         or _no_class(model, shape, facts)
@@ -19,12 +22,30 @@ def refusal_before_load(
         or _heads(model, settings)
         or _blocks(model, settings)
         or _too_old(deployment)
+        or _adapters(model, deployment)
+    )
+
+
+def _adapters(model: Model, deployment: Deployment) -> str:
+    lora = lora_of(model, deployment.flags)
+    return lora.refusal if lora is not None else ""
+
+
+def _priority_policy(deployment: Deployment) -> str:
+    """validation_hook.py (0.5.23), server_args.py check_server_args (0.5.12)."""
+    policy = str(deployment.flags.get("schedule_policy") or "fcfs")
+    if not deployment.flags.get("enable_priority_scheduling") or policy in ("fcfs", "lof"):
+        return ""
+    return (
+        "AssertionError: To use priority scheduling, schedule_policy must be 'fcfs' or 'lof'. "
+        f"'{policy}' is not supported."
     )
 
 
 def _unknown_parser(facts: Facts, deployment: Deployment) -> str:
     """argparse's own words: the names are choices of the command line."""
-    known = {"tool_call_parser": facts.parsers.tool_call_parser, "reasoning_parser": facts.parsers.reasoning_parser}
+    parsers = {"tool_call_parser": facts.parsers.tool_call_parser, "reasoning_parser": facts.parsers.reasoning_parser}
+    known: dict[str, frozenset[str]] = {**parsers, **CHOICES}
     for field, names in known.items():
         name = deployment.flags.get(field)
         if isinstance(name, str) and name not in names:

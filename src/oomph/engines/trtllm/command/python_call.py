@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.commands.call import Call
-from oomph.commands.python.values import Scope, called, engine_calls, parse
+from oomph.commands.python.values import Reader, Scope, called, engine_calls, parse
 from oomph.engines.trtllm.command.options_file import fields_of
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flag_effects import EFFECTS
@@ -26,7 +26,7 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     assigned = _configs(tree)
     built = []
     for node in engine_calls(tree, _PACKAGE, _NAMES):
-        options, remarks = _options(node, scope, assigned)
+        options, remarks, _ = scope.arguments(node, _POSITIONAL, _reader(scope, assigned))
         model = options.pop("model", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model is named")
@@ -48,37 +48,18 @@ def _configs(tree: ast.Module) -> dict[str, ast.Call]:
     }
 
 
-def _options(node: ast.Call, scope: Scope, assigned: dict[str, ast.Call]) -> tuple[dict[str, Any], list[str]]:
-    options: dict[str, Any] = {}
-    notes: list[str] = []
-    for name, argument in zip(_POSITIONAL, node.args, strict=False):
-        _put(options, notes, name, argument, scope, assigned)
-    for name, argument in scope.keywords(node, options, notes):
-        _put(options, notes, name, argument, scope, assigned)
-    return options, notes
+def _reader(scope: Scope, assigned: dict[str, ast.Call]) -> Reader:
+    """A SomethingConfig(...) is what it is made of."""
 
+    def value(name: str, argument: ast.expr, notes: list[str]) -> Any:
+        config = assigned.get(argument.id) if isinstance(argument, ast.Name) else argument
+        if not isinstance(config, ast.Call) or not called(config).endswith("Config"):
+            return scope.value(argument)
+        inner = scope.arguments(config, value=value)
+        notes += inner.notes
+        kind = called(config).removesuffix("DecodingConfig")
+        if name == "speculative_config" and kind != called(config):
+            inner.values.setdefault("decoding_type", kind)
+        return inner.values
 
-def _put(
-    options: dict[str, Any],
-    notes: list[str],
-    name: str,
-    argument: ast.expr,
-    scope: Scope,
-    assigned: dict[str, ast.Call],
-) -> None:
-    if isinstance(argument, ast.Name) and argument.id in assigned:
-        argument = assigned[argument.id]
-    if isinstance(argument, ast.Call) and called(argument).endswith("Config"):
-        inner: dict[str, Any] = {}
-        for keyword in argument.keywords:
-            if keyword.arg is not None:
-                _put(inner, notes, keyword.arg, keyword.value, scope, assigned)
-        kind = called(argument).removesuffix("DecodingConfig")
-        if name == "speculative_config" and kind != called(argument):
-            inner.setdefault("decoding_type", kind)
-        options[name] = inner
-        return
-    try:
-        options[name] = scope.value(argument)
-    except ValueError:
-        notes.append(f"line {argument.lineno}: {name} is not a literal: left out")
+    return value

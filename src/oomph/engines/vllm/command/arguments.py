@@ -1,15 +1,13 @@
-"""Words to flags as vLLM's FlexibleArgumentParser reads them: argparse, plus underscores, -O3 and dotted JSON.
-
-Written out, not built on argparse: a parser object with 300 options takes longer to build than a plan to compute. The
-tests hold it against argparse itself.
-"""
+"""Words to flags as vLLM's FlexibleArgumentParser reads them: argparse, plus underscores, -O3 and dotted JSON."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
 from oomph.commands.call import UNSET, short, shown
+from oomph.engines.common.arguments import NEGATIVE, Unread, Use, read_words
 from oomph.engines.vllm.command.values import (
     LIST_KINDS,
     Refused,
@@ -21,10 +19,8 @@ from oomph.engines.vllm.command.values import (
     refuse,
 )
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import Flag, Options, Status, negated
-from oomph.text.late import late_pattern
+from oomph.facts.vllm.flags import Flag, Options, Status, negated, options_of
 
-_NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 
 
@@ -44,27 +40,26 @@ class Parsed(Struct, frozen=True):
 
 def parse(words: Sequence[str], options: Options) -> Parsed:
     """The flags by field, the last one given winning, and the words that belong to none."""
-    words = _dotted(_spelled(words, options), options)
-    kinds = [_kind(word, options) for word in words]
-    if "--" in words:
-        first = words.index("--")
-        kinds[first:] = ["-"] + ["A"] * (len(words) - first - 1)
     flags: dict[str, Any] = {}
     notes: list[str] = []
     positional: list[str] = []
-    index = 0
-    while index < len(words):
-        word, kind = words[index], kinds[index]
-        index += 1
-        if kind == "A":
-            _not_a_value(word, words[index - 2] if index > 1 else "", options)
-            positional.append(word)
-        elif kind != "-":
-            end = index
-            while end < len(words) and kinds[end] == "A":
-                end += 1
-            index += _take(flags, notes, word, words[index:end], options)
+    names = _names(options.release)
+    try:
+        for use in read_words(_dotted(_spelled(words, options), options), names, lambda name: _most(names[name])):
+            if use.name:
+                _take(flags, notes, use, options)
+            else:
+                _not_a_value(use.texts[0], use.before, options)
+                positional += use.texts
+    except Unread as unread:
+        raise _refusal(unread, options) from None
     return Parsed(flags, tuple(positional), tuple(notes))
+
+
+@lru_cache(maxsize=64)
+def _names(release: str) -> dict[str, Flag | None]:
+    """Every word that the release's parser takes for an option."""
+    return {**options_of(release).by_name, **dict.fromkeys(_EXTRA)}
 
 
 def _not_a_value(word: str, before: str, options: Options) -> None:
@@ -77,93 +72,58 @@ def _not_a_value(word: str, before: str, options: Options) -> None:
     raise CommandError(f"{before} takes no value: vLLM would stop with: unrecognized arguments: {word}; {instead}")
 
 
-def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequence[str], options: Options) -> int:
-    """Put one flag's value into `flags`; how many of the following words it used."""
-    name, explicit = _resolve(word, options)
+def _take(flags: dict[str, Any], notes: list[str], use: Use, options: Options) -> None:
+    """Put one flag's value into `flags`."""
+    name, texts = use.name, use.texts
     if name in ("--help", "-h"):
         raise CommandError("--help prints vLLM's help and starts no server")
     if name == "--config":
-        return 0 if explicit is not None else min(1, len(following))
+        return
     flag = options.by_name[name]
     if flag.kind in ("bool", "store_true"):
-        if explicit is not None:
-            raise CommandError(f"argument {name}: ignored explicit argument {short(explicit)}")
+        if use.is_explicit:
+            raise CommandError(f"argument {name}: ignored explicit argument {short(texts[0])}")
         flags[flag.field] = not (flag.kind == "bool" and name.startswith("--no-") and name not in options.spelled(flag))
-        return 0
-    used = [explicit] if explicit is not None else list(following[: _most(flag)])
-    if not used and flag.kind != "maybe":
+        return
+    if not texts and flag.kind != "maybe":
         wanted = "at least one argument" if flag.kind in LIST_KINDS else "one argument"
         raise CommandError(f"argument {name}: expected {wanted}")
     try:
-        value = parse_words(flag, used, options)
+        value = parse_words(flag, texts, options)
         if note := check_keys(flag, value, options):
             notes.append(note)
     except Refused as error:
-        if not used or not UNSET.fullmatch(used[0]):
+        if not texts or not UNSET.fullmatch(texts[0]):
             raise refuse(name, error) from None
         if flag.group == "engine":
-            what = "an argument of the script" if used[0][1:].isdigit() else "which nothing sets"
-            raise CommandError(f"{name} is {short(used[0])}, {what}: put its value in its place") from None
-        notes.append(f"{name} is {short(used[0])}, which nothing sets: left out")
-        return 0 if explicit is not None else len(used)
+            what = "an argument of the script" if texts[0][1:].isdigit() else "which nothing sets"
+            raise CommandError(f"{name} is {short(texts[0])}, {what}: put its value in its place") from None
+        notes.append(f"{name} is {short(texts[0])}, which nothing sets: left out")
+        return
     if flag.kind == "append":
         value = [*flags.get(flag.field, []), value]
     elif isinstance(flags.get(flag.field), dict) and flags[flag.field] != value:
         notes.append(f"{options.spelled(flag)[0]} is given more than once: vLLM keeps only {short(json_text(value))}")
     flags[flag.field] = value
-    return 0 if explicit is not None else len(used)
 
 
-def _most(flag: Flag) -> int | None:
-    return None if flag.kind in LIST_KINDS else 1
+def _most(flag: Flag | None) -> int | None:
+    """How many words it takes; --config has one."""
+    if flag is None or flag.kind not in (*LIST_KINDS, "bool", "store_true"):
+        return 1
+    return None if flag.kind in LIST_KINDS else 0
 
 
-def _kind(word: str, options: Options) -> str:
-    """'O' for a flag, 'A' for a value (argparse's _parse_optional)."""
-    if not word.startswith("-") or word == "-":
-        return "A"
-    key = word.split("=", 1)[0]
-    names = options.by_name
-    if word in names or key in names or word in _EXTRA or key in _EXTRA or _matches(key, options):
-        return "O"
-    if _NEGATIVE.fullmatch(word) or " " in word:
-        return "A"
-    return "O"
-
-
-def _matches(key: str, options: Options) -> list[tuple[str, str | None]]:
-    """The options that `key` abbreviates, each with the value glued to it (-qawq)."""
-    names = [*options.by_name, *_EXTRA]
-    if key.startswith("--"):
-        return [(name, None) for name in names if name.startswith(key)] if len(key) > 2 else []
-    matches: list[tuple[str, str | None]] = [(name, None) for name in names if name.startswith(key)]
-    if len(key) > 2 and key[:2] in names:
-        matches.append((key[:2], key[2:]))
-    return matches
-
-
-def _resolve(word: str, options: Options) -> tuple[str, str | None]:
-    """The option string meant, and the value after '=' or glued to a short one."""
-    names = options.by_name
-    if word in names or word in _EXTRA:
-        return word, None
-    key, sign, value = word.partition("=")
-    explicit = value if sign else None
-    if key in names or key in _EXTRA:
-        return key, explicit
-    matches = _matches(key, options)
-    if len(matches) > 1:
-        text = f"ambiguous option: {key} could match {', '.join(name for name, _ in matches)}"
-        if (status := options.status(key)).state == "gone":  # a flag of its own in older releases
-            raise NoSuchFlag(status, f"vLLM would stop with: {text}")
-        raise CommandError(text)
-    if matches:
-        name, glued = matches[0]
-        return name, explicit if glued is None else word[2:]
-    status = options.status(key)
+def _refusal(unread: Unread, options: Options) -> CommandError:
+    status = options.status(unread.key)
+    if unread.matches:
+        text = f"ambiguous option: {unread.key} could match {', '.join(unread.matches)}"
+        if status.state == "gone":  # a flag of its own in older releases
+            return NoSuchFlag(status, f"vLLM would stop with: {text}")
+        return CommandError(text)
     if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take
-        raise CommandError(f"unrecognized arguments: {short(word)}")
-    raise NoSuchFlag(status, f"vLLM would stop with: unrecognized arguments: {shown(word)}")
+        return CommandError(f"unrecognized arguments: {short(unread.word)}")
+    return NoSuchFlag(status, f"vLLM would stop with: unrecognized arguments: {shown(unread.word)}")
 
 
 def _spelled(words: Sequence[str], options: Options) -> list[str]:
@@ -196,7 +156,7 @@ def _dotted(words: list[str], options: Options) -> list[str]:
         word = words[index]
         index += 1
         key, sign, text = word.partition("=")
-        if not word.startswith("-") or "." not in key or _NEGATIVE.fullmatch(word) or " " in key:
+        if not word.startswith("-") or "." not in key or NEGATIVE.fullmatch(word) or " " in key:
             out.append(word)
             continue
         if not sign:

@@ -1,13 +1,14 @@
 """`LLM(model=..., ...)` in Python source to a Deployment. The source is read as a syntax tree and never run."""
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from oomph.commands.call import Call, memory_variables, short, shown
-from oomph.commands.python.values import Scope, called, parse
+from oomph.commands.python.values import Scope, called, parse, text_of
 from oomph.engines.vllm.command.arguments import NoSuchFlag
 from oomph.engines.vllm.command.values import Refused, check_keys, check_python
 from oomph.errors import CommandError
@@ -71,7 +72,9 @@ def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[st
             try:
                 value = known.value(keyword.value)
             except ValueError:
-                raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a literal") from None
+                value = _known_part(keyword.value, known)
+                if value is None:
+                    raise _open_config(node.lineno, keyword) from None
             if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
                 raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a dictionary")
             source = {"model": value.get("model_source", value.get("model_id"))}
@@ -81,11 +84,30 @@ def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[st
     return flags, [*notes, *EFFECTS.sentences(flags, {})]
 
 
-def _text(node: ast.expr) -> str:
-    try:
-        return shown(ast.unparse(node)[:60])
-    except RecursionError:
-        return "(a long expression)"
+def _known_part(node: ast.expr, known: Scope) -> dict[str, Any] | None:
+    """The entries of a dictionary that can be read, the model among them; None where it cannot."""
+    if isinstance(node, ast.Call) and called(node) == "dict" and not node.args:
+        pairs = [(keyword.arg or "", keyword.value) for keyword in node.keywords]
+    elif isinstance(node, ast.Dict):
+        pairs = [(str(getattr(key, "value", "")), value) for key, value in zip(node.keys, node.values, strict=True)]
+    else:
+        return None
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        try:
+            values[name] = known.value(value)
+        except ValueError:
+            if name in ("model_id", "model_source"):
+                return None
+    return values
+
+
+def _open_config(line: int, keyword: ast.keyword) -> CommandError:
+    text = text_of(keyword.value)
+    variable = re.search(r"(?:environ|getenv)\W{1,4}[\"'](\w+)[\"']", text)
+    if variable:
+        return CommandError(f"line {line}: {variable[1]} is set outside this file: --set {variable[1]}=...")
+    return CommandError(f"line {line}: {keyword.arg} of LLMConfig is not a literal: {text[:80]}")
 
 
 def _environment(tree: ast.Module) -> dict[str, str]:
@@ -94,7 +116,7 @@ def _environment(tree: ast.Module) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) == "setdefault" and len(node.args) == 2:
             words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-            if len(words) == 2 and "environ" in _text(node.func):
+            if len(words) == 2 and "environ" in text_of(node.func):
                 out.setdefault(words[0], words[1])
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
             continue
@@ -107,30 +129,12 @@ def _environment(tree: ast.Module) -> dict[str, str]:
 
 
 def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
-    values: dict[str, Any] = {}
-    notes: list[str] = []
-    partly = False
     if called(node) == "LLMConfig":
         return _ray_config(node, known, options)
-    pairs: list[tuple[str, ast.expr]] = [("model", node.args[0])] if node.args else []
-    for keyword in node.keywords:
-        if keyword.arg is None:  # **kwargs
-            value, whole = known.mapping(keyword.value)
-            values.update(value)
-            if not whole:
-                notes.append(f"line {node.lineno}: of **{_text(keyword.value)} only what is a literal was read")
-                partly = True
-        else:
-            pairs.append((keyword.arg, keyword.value))
-    for name, expression in pairs:
-        try:
-            values[name] = known.value(expression)
-        except ValueError:
-            text = _text(expression)
-            if name == "model":
-                raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
-            notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
-    if partly and "model" not in values:
+    values, notes, lost = known.arguments(node, ("model",))
+    if "model" in lost:
+        raise CommandError(f"line {node.lineno}: the model is not a literal: {lost['model']}")
+    if "**" in lost and "model" not in values:
         raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
     flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     flags = {name: value for name, value in flags.items() if value is not None}

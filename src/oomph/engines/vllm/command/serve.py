@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands.call import Call, memory_variables, program, short, shown
+from oomph.commands.call import Call, memory_variables, open_model, program, short, shown
 from oomph.engines.vllm.command import arguments
 from oomph.engines.vllm.command.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
@@ -66,8 +66,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     ]
     others = {field: value for field, value in flags.items() if field not in idle}
     all_notes += EFFECTS.sentences(others, {field: _name(field, options) for field in others})
-    names = {name: flag.field for name, flag in options.by_name.items()}
-    started = call.starts(release, model, flags, all_notes, names=names)
+    started = call.starts(release, model, flags, all_notes, names=options.field_names)
     return replace(started, gpu_count=started.gpu_count or len(flags.get("device_ids") or ()))
 
 
@@ -154,7 +153,7 @@ def _check_model(model: str) -> None:
             f"the model is {model}, an argument of the script", hint="write it behind the file: oomph plan FILE MODEL"
         )
     if "$" in model:
-        raise CommandError(f"the model is {short(model)}, which nothing in the command sets: put its name in its place")
+        raise open_model(model)
     if model.startswith("<") or "{{" in model or model in ("...", "…"):
         raise CommandError(f"the model is {short(model)}: put its name in its place")
 

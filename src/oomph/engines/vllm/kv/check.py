@@ -133,7 +133,8 @@ def plan(kv: KvInput, available: Sequence[int]) -> KvPlan:
     try:
         context = prepare(kv)
     except Refused as error:
-        return _refused(kv, Refusal("kv_cache_config", error.type, error.message), available)
+        refusal = Refusal("kv_cache_config", error.type, error.message)
+        return replace(_without_cache(kv, available), refusal=refusal)
     return check(kv, context, available)
 
 
@@ -141,22 +142,7 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
     groups, row, stages = context.grouping.groups, context.rules, range(context.stages)
     memory = list(available) * context.stages if len(available) == 1 else list(available)
     if not groups:
-        return KvPlan(
-            min(memory),
-            bytes_per_block=0,
-            stage_bytes_per_block=(0,) * context.stages,
-            num_blocks=1,
-            max_model_len=kv.max_model_len,
-            need_bytes=0,
-            need_before_fit_bytes=0,
-            pool_all_bytes=0,
-            block_size=0,
-            logged_tokens=0,
-            max_concurrency=0.0,
-            groups=(),
-            stage_groups=(),
-            context=context,
-        )
+        return replace(_without_cache(kv, memory), num_blocks=1, context=context)
     per_block = [_block_bytes(context, s) for s in stages]
     if kv.blocks_override is not None and row.override_is_checked:
         memory = [kv.blocks_override * b for b in per_block]
@@ -232,7 +218,9 @@ def _group_blocks(group: Group, request: Request, row: KvRules) -> int:
 
 def need_bytes(context: Context, stage: int | None, length: int) -> int:
     """Bytes that one request of `length` tokens needs on a stage (None: as if all layers were on one worker)."""
-    request = replace(context.request, max_model_len=length)
+    request = context.request
+    if length != request.max_model_len:
+        request = replace(request, max_model_len=length)
     row = context.rules
     if row.need == "layers":
         return sum(
@@ -366,12 +354,12 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
     return min(needed, max_blocks(spec, request, row)) if not spec.is_full else needed
 
 
-def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:
-    zeros = (0,) * kv.stages
+def _without_cache(kv: KvInput, available: Sequence[int]) -> KvPlan:
+    """No layer has a cache, or the engine stops before it builds one."""
     return KvPlan(
         min(available),
         bytes_per_block=0,
-        stage_bytes_per_block=zeros,
+        stage_bytes_per_block=(0,) * kv.stages,
         num_blocks=0,
         max_model_len=kv.max_model_len,
         need_bytes=0,
@@ -382,5 +370,4 @@ def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:
         max_concurrency=0.0,
         groups=(),
         stage_groups=(),
-        refusal=refusal,
     )

@@ -2,6 +2,7 @@
 
 from math import gcd
 
+from oomph.engines.common.created import VOCAB_MULTIPLE
 from oomph.engines.common.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.kv.dtypes import TURBOQUANT
 from oomph.engines.vllm.kv.specs import Refused
@@ -9,7 +10,8 @@ from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights.online import is_quantised_online
 from oomph.facts.vllm import known
 from oomph.facts.vllm.known import FP8_BLOCKS_CUT, NO_FP8_MOE, PP_REFUSAL, Support
-from oomph.ir import Attention, Experts, Linear, Model, Module, State
+from oomph.ir import Attention, Experts, Linear, Model, Module, State, Vocab
+from oomph.units import round_up
 
 Stages = tuple[tuple[int, int], ...]
 
@@ -110,6 +112,9 @@ def verify_states(traits: Traits, support: Support, *, tp: int, quantised: bool)
 
 
 def verify_layers(traits: Traits, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
+    for module in traits.model.root.modules:
+        if isinstance(module, Vocab) and (rows := round_up(module.rows, VOCAB_MULTIPLE)) % tp:
+            raise Refused("AssertionError", f"{rows} is not divisible by {tp}")
     for block in traits.blocks:
         for module in block.modules:
             _verify_divides(module, tp, 1 if ep else tp * dp, habits)

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.verify import invalid, outside, unknown_dtype, verify_value
-from oomph.facts.vllm.card_formats import CardFormats
+from oomph.facts.vllm.card_formats import FP8_NOT_ON_THIS_CARD, CardFormats
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_values import METHODS_THAT_LEFT
 from oomph.facts.vllm.known import DECIDING_NAMES, DESC_ACT_REFUSED, RENAMED, Method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE, Refusals
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
 from oomph.facts.vllm.vendors import is_gaudi
-from oomph.ir import Attention, Device, Linear, Model
+from oomph.ir import Attention, Device, Linear, Model, Scheme
 from oomph.units import GIB
 
 _TORCH = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
@@ -126,6 +126,15 @@ def verify_card_format(quantised: Quantised, model: Model, gpu: Device, facts: C
     is_nvfp4 = scheme is not None and (scheme.kind, scheme.bits, scheme.group_size) == ("float", 4, 16)
     if is_nvfp4 and gpu.vendor not in facts.nvfp4_vendors:
         raise Refused("ValueError", f"no kernel for NVFP4 quantization on {platform}")
+    if platform == "rocm" and gpu.sm not in facts.rocm_fp8 and _multiplies_in_fp8(name, scheme):
+        raise Refused("RuntimeError", FP8_NOT_ON_THIS_CARD.format(card=gpu.name))
+
+
+def _multiplies_in_fp8(name: str, scheme: Scheme | None) -> bool:
+    """Weights and activations of 8 bits, scaled by tensor or channel. `scheme` is None where the load quantises."""
+    if scheme is None:
+        return name in ("fp8", "fp8_per_tensor", "fp8_per_channel")
+    return (scheme.kind, scheme.bits, scheme.activation != "none") == ("float", 8, True) and scheme.strategy != "block"
 
 
 def verify_quantization(quantised: Quantised, sm: int, dtype: str) -> None:

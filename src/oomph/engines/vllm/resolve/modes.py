@@ -11,11 +11,19 @@ from oomph.engines.common.shard import stage_sizes
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.verify import HEADS_REFUSED, invalid, one_of, outside, verify_flags
 from oomph.engines.vllm.traits import Traits, traits_of
+from oomph.errors import UnknownCache
+from oomph.facts.vllm.architectures import NOT_PLANNED, UNPLANNED_DRAFTS
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_checks import FlagChecks, FlagSet
 from oomph.facts.vllm.known import DRAFTS_WITH_PIPELINE, NO_PIPELINE_REFUSAL
-from oomph.facts.vllm.refusals import NO_MTP
+from oomph.facts.vllm.refusals import (
+    DRAFTS_COUNTED_BY_CLASS,
+    NO_INKLING_DRAFTS,
+    ONLY_WITH_DRAFTS,
+    OWN_DRAFT_ARCHITECTURES,
+    OWN_DRAFT_TYPES,
+)
 from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS, AsyncScheduling
 from oomph.ir import Deployment, Model, Module, Param, Vocab
 
@@ -48,13 +56,28 @@ def speculation(model: Model, dep: Deployment) -> Speculation:
             )
     if int(tokens) < 1:
         raise invalid("SpeculativeConfig", outside("num_speculative_tokens", "greater_than", 0, tokens))
-    if method == "mtp" and named in ("", dep.model) and not model.drafts and model.model_type in NO_MTP:
-        raise Refused("NotImplementedError", "Unsupported speculative method: 'mtp'")
+    own = method == "mtp" and named in ("", dep.model)
+    if own:
+        _verify_own_drafts(model)
     predicts = _predicts(model)
     if method == "mtp" and predicts and tokens > predicts and tokens % predicts:
         raise Refused("ValidationError", f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts!r}")
-    own = method == "mtp" and named in ("", dep.model)
     return Speculation(method, int(tokens), own, bool(config.get("disable_padded_drafter_batch")))
+
+
+def _verify_own_drafts(model: Model) -> None:
+    """hf_config_override makes a draft's config of the target's, or leaves it as it is: then there is no method."""
+    if model.drafts:
+        return
+    has_name = model.model_type in OWN_DRAFT_TYPES or model.architecture in OWN_DRAFT_ARCHITECTURES
+    if not has_name or model.model_type in ONLY_WITH_DRAFTS or model.architecture.startswith(ONLY_WITH_DRAFTS):
+        raise Refused("NotImplementedError", "Unsupported speculative method: 'mtp'")
+    if model.model_type.startswith("inkling") and not model.param("mtp_layers", 0):
+        raise Refused("ValidationError", NO_INKLING_DRAFTS)
+    if drafter := UNPLANNED_DRAFTS.get(model.model_type):
+        raise UnknownCache(f"{drafter}: {NOT_PLANNED[drafter]}")
+    if not model.architecture.startswith(DRAFTS_COUNTED_BY_CLASS):
+        raise Refused("ZeroDivisionError", "integer modulo by zero")  # of the tokens, by n_predict
 
 
 def _predicts(model: Model) -> int:

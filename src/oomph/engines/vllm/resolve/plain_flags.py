@@ -48,13 +48,22 @@ class Balancing(Struct, frozen=True):
     window: int  # steps whose loads are kept
 
 
+_ITEMS = 999  # config/multimodal.py get_limit_per_prompt: of a modality that --limit-mm-per-prompt does not name
+
+
 class Multimodal(Struct, frozen=True):
     text_only: bool = True  # no multimodal input at all: by flag, or by limits of 0 for every modality the model has
-    modalities: frozenset[str] = frozenset()  # of the model, those that a prompt may have
+    limits: tuple[tuple[str, int], ...] = ()  # items of each modality that a prompt may have, where it may have any
     encoder_per_rank: bool = False  # --mm-encoder-tp-mode data: every rank has the whole encoder
     profiled: bool = True
     ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
     max_pixels: int = 0  # --mm-processor-kwargs: an image is scaled down to so many; 0 = the model's own limit
+    normalised_on_host: bool = False  # --no-mm-device-do-normalize: pixels come in the model's dtype
+
+    @property
+    def modalities(self) -> frozenset[str]:
+        """Of the model, those that a prompt may have."""
+        return frozenset(name for name, _ in self.limits)
 
 
 class PlainFlags(Struct, frozen=True):
@@ -105,20 +114,26 @@ def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
 
 
 def _is_allowed(flags: Mapping[str, Any], modality: str) -> bool:
+    return _limit(flags, modality) != 0
+
+
+def _limit(flags: Mapping[str, Any], modality: str) -> int:
     """--limit-mm-per-prompt: a number, or options with a count, for each modality; what it does not name is allowed."""
     limit = _mapping(flags.get("limit_mm_per_prompt")).get(modality)
-    return (limit.get("count") if isinstance(limit, Mapping) else limit) != 0
+    count = limit.get("count") if isinstance(limit, Mapping) else limit
+    return count if isinstance(count, int) else _ITEMS
 
 
 def _multimodal(model: Model, flags: Mapping[str, Any], has_whole_encoder: bool) -> Multimodal:
     asks = flags.get("mm_encoder_tp_mode") == "data" or bool(flags.get("enable_multimodal_encoder_data_parallel"))
     return Multimodal(
-        text_only(model, flags),
-        frozenset(m.name for m in model.modalities if _is_allowed(flags, m.name)),
-        asks and has_whole_encoder,
-        not flags.get("skip_mm_profiling"),
-        round(float(flags.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
-        _max_pixels(_mapping(flags.get("mm_processor_kwargs"))),
+        text_only=text_only(model, flags),
+        limits=tuple((m.name, _limit(flags, m.name)) for m in model.modalities if _is_allowed(flags, m.name)),
+        encoder_per_rank=asks and has_whole_encoder,
+        profiled=not flags.get("skip_mm_profiling"),
+        ipc_bytes=round(float(flags.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
+        max_pixels=_max_pixels(_mapping(flags.get("mm_processor_kwargs"))),
+        normalised_on_host=flags.get("mm_device_do_normalize") is False,
     )
 
 

@@ -48,7 +48,7 @@ def match(case: Case) -> Finding | None:
     if case.has("fp8e4nv"):
         text += (
             " An 8-bit KV cache needs compute capability 8.9 in vLLM's Triton backend, e4m3 and e5m2 alike: this card"
-            " is older, so no release makes the pool larger that way."
+            " is older."
         )
     rejected = {
         "share_up": "the pool is not small; the figure is misread",

@@ -1,0 +1,119 @@
+"""A file with what the files beside it say: a systemd unit with its drop-ins and environment files, a template with
+its chart's values.
+
+`with_neighbours(text, path)` returns the text as its tool would put it together. What a neighbour does not say stays as
+it is, and is asked for by name where a model hangs on it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.commands import files
+from oomph.errors import CommandError
+from oomph.sources import boundary
+from oomph.text.late import late_pattern
+
+_MOST_DROP_INS = 32
+_MAKEFILE = late_pattern(r"(?:^|/)(?:GNU)?[Mm]akefile$|\.mk$")
+_INCLUDE = late_pattern(r"^-?include[ \t]+([\w./-]+)[ \t]*$", re.MULTILINE)
+_SBATCH = late_pattern(
+    r"^#SBATCH[ \t]+(?:(?:-N[ \t]*|--nodes[= ])(\d{1,4})|--gpus-per-node[= ](?:\w+:)?(\d{1,3})|"
+    r"--gres[= ]gpu:(?:\w+:)?(\d{1,3}))",
+    re.MULTILINE,
+)
+_OF_NODES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+_OF_GPUS = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
+_ENVIRONMENT_FILE = late_pattern(r"^EnvironmentFile=-?(\S+)[ \t]*$", re.MULTILINE)
+# {{ .Values.image.tag }}, {{- .Values.model | quote }}, {{ .Values.port | default 8000 }}
+_VALUE = late_pattern(
+    r"\{\{-?\s*\.Values\.([\w.]+)\s*(?:\|\s*default\s+(\"[^\"]{0,200}\"|[\w./-]{1,200})\s*)?(?:\|\s*(quote|squote|int|toString)\s*)?-?\}\}"
+)
+_RELEASE = late_pattern(r"\{\{-?\s*\.(?:Release|Chart)\.(Name|Namespace)\s*-?\}\}")
+_TEMPLATED = late_pattern(r"\{\{-?\s*\.Values\.")
+
+
+def with_neighbours(text: str, path: str) -> str:
+    if path.endswith(".service"):
+        return _whole_unit(text, path)
+    if _MAKEFILE.search(path):
+        return _with_includes(text, os.path.dirname(path))
+    if path.endswith((".yaml", ".yml", ".tpl")) and _TEMPLATED.search(text):
+        return _rendered(text, path)
+    return text
+
+
+def job_variables(text: str) -> dict[str, str]:
+    """What Slurm sets from the #SBATCH lines of a script."""
+    variables: dict[str, str] = {}
+    for match in _SBATCH.finditer(text):
+        count = next(filter(None, match.groups()))
+        names = _OF_NODES if match[1] else _OF_GPUS
+        variables |= dict.fromkeys(names, count)
+    return variables
+
+
+def _with_includes(text: str, folder: str) -> str:
+    """A Makefile with those that it includes from beside it."""
+
+    def lines(match: re.Match[str]) -> str:
+        path = os.path.join(folder, match[1])
+        return files.read(path) if boundary.is_file(path) else match[0]
+
+    return _INCLUDE.sub(lines, text)
+
+
+def _whole_unit(text: str, path: str) -> str:
+    """The unit, then its drop-ins in their order, each with the variables of the files that it names."""
+    folder = f"{path}.d"
+    names = sorted(os.listdir(folder)) if boundary.may_look(folder) and os.path.isdir(folder) else []
+    drop_ins = [os.path.join(folder, name) for name in names if name.endswith(".conf")][:_MOST_DROP_INS]
+    parts = [(text, path), *((files.read(one), one) for one in drop_ins)]
+    return "\n".join(_with_environment_files(part, os.path.dirname(where)) for part, where in parts)
+
+
+def _with_environment_files(text: str, folder: str) -> str:
+    def lines(match: re.Match[str]) -> str:
+        beside = os.path.join(folder, os.path.basename(match[1]))  # a repository keeps what is installed in /etc
+        place = match[1] if os.path.isabs(match[1]) and boundary.is_file(match[1]) else beside
+        pairs = files.variables(place)
+        return "\n".join(f'Environment="{name}={value}"' for name, value in pairs.items()) or match[0]
+
+    return _ENVIRONMENT_FILE.sub(lines, text)
+
+
+def _rendered(text: str, path: str) -> str:
+    """The template with the values of its chart; expressions beyond a value, a default and a quote stay."""
+    values = _chart_values(path)
+    if values is None:
+        return text
+
+    def value(match: re.Match[str]) -> str:
+        entry: Any = values
+        for key in match[1].split("."):
+            entry = entry.get(key) if isinstance(entry, dict) else None
+        if entry in (None, "") and match[2]:
+            entry = match[2].strip('"')
+        if entry is None or isinstance(entry, (dict, list)):
+            return match[0]
+        word = "true" if entry is True else "false" if entry is False else str(entry)
+        return f'"{word}"' if match[3] == "quote" else word
+
+    return _RELEASE.sub("release", _VALUE.sub(value, text))
+
+
+def _chart_values(path: str) -> Mapping[str, Any] | None:
+    from oomph.commands.manifests.yaml_text import load
+
+    folder = os.path.dirname(os.path.abspath(path))
+    for _ in range(3):  # CHART/templates/NAME/file.yaml
+        place = os.path.join(folder, "values.yaml")
+        if boundary.is_file(place) and place != os.path.abspath(path):
+            try:
+                documents = load(files.read(place), place)
+            except CommandError:
+                return None
+            return documents[0] if documents and isinstance(documents[0], dict) else None
+        folder = os.path.dirname(folder)
+    return None

@@ -1,0 +1,294 @@
+"""A question to the command that answers it: names first, then the role of each number, then what decides.
+
+A model and GPUs are a `fit`, GPUs alone `models`, a model alone `gpus`. A name is exact or asked back: what the
+catalogue does not know is handed to the command, whose refusal says what it may have been.
+"""
+
+import re
+import shlex
+import unicodedata
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+
+from msgspec import Struct
+
+from oomph.commands.questions import words
+from oomph.errors import CommandError, OomphError
+from oomph.text.late import late_pattern
+
+LONGEST = 400  # characters of a question
+_MOST_WORDS = 8  # of one name
+_BORDER = late_pattern(r"(?<=[\u3400-\u9fff])(?=[\w(])|(?<=[\w)])(?=[\u3400-\u9fff])")
+_WORD = late_pattern(r"[^\s?!,;:¿¡。，？！；：、\"“”]+(?:,(?=\d{3}\b)\d+)*(?::[\w.]+)?")
+_CHINESE = late_pattern(r"[\u3400-\u9fff]")
+_SIZED = late_pattern(r"(?i)^(?=.*[a-z]{2})(?=.*\d)[\w./:-]*\d+(?:\.\d+)?[bm](?:[-_:.][\w.:-]*)?$")  # my-model-7b
+
+
+class Understood(Struct, frozen=True):
+    command: str  # fit, models, gpus
+    model: str = ""
+    gpu: str = ""
+    context: str = ""
+    users: int = 0
+    prefer: str = ""
+    purpose: str = ""
+    engines: tuple[str, ...] = ()
+    card: str = ""  # of which the number is asked
+    unused: tuple[str, ...] = ()  # words of the question that decided nothing
+
+    def arguments(self) -> list[str]:
+        """Of the command, as they are typed."""
+        options = {"--gpu": self.gpu, "--for": self.purpose, "--context": self.context, "--users": self.users or "",
+                   "--prefer": self.prefer, "--card": self.card}  # fmt: skip
+        out = [self.command, *([self.model] if self.model else [])]
+        for name, value in options.items():
+            out += [name, str(value)] if value else []
+        for engine in self.engines:
+            out += ["--engine", engine]
+        return out
+
+    def typed(self) -> str:
+        return shlex.join(("oomph", *self.arguments()))
+
+
+class _Text:
+    """A question of which pieces are taken; what is left is said."""
+
+    def __init__(self, text: str) -> None:
+        plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+        self.text = words.WITH_SIZE.sub(lambda match: " " * len(match[0]), plain)
+        if words.SHARED.search(self.text.lower()):
+            self.text = words.RAM_WORD.sub(lambda match: " " * len(match[0]), self.text)
+        self.left = self.text.lower()
+
+    def take(self, pattern: "re.Pattern[str]") -> "re.Match[str] | None":
+        match = pattern.search(self.left)
+        if match:
+            self.drop(match.start(), match.end())
+        return match
+
+    def drop(self, start: int, end: int) -> None:
+        self.left = self.left[:start] + " " * (end - start) + self.left[end:]
+
+    def words(self) -> list[tuple[int, int]]:
+        """Where each word of what is left begins and ends."""
+        spaced = _BORDER.finditer(self.left)
+        cuts = {match.start() for match in spaced}
+        out = []
+        for match in _WORD.finditer(self.left):
+            start = match.start()
+            for cut in sorted(cut for cut in cuts if start < cut < match.end()):
+                out.append((start, cut))
+                start = cut
+            out.append((start, match.end()))
+        return [(start, start + len(self.left[start:end].rstrip(".'"))) for start, end in out]
+
+
+def is_question(line: str) -> bool:
+    """Whether these words are for the grammar: one line without a flag. What is a command is asked before."""
+    return 0 < len(line.strip()) <= LONGEST and "\n" not in line.strip() and not re.search(r"(?:^|\s)--?[a-z]", line)
+
+
+def understand(question: str) -> Understood:
+    if not question.strip():
+        raise CommandError("there is no question: say which model, which GPUs, or both")
+    if len(question) > LONGEST:
+        raise CommandError(f"a question has {LONGEST} characters at most")
+    text = _Text(question)
+    for _, pattern, sentence in words.NOT_OURS:
+        if pattern.search(text.left):
+            raise CommandError(sentence, hint='oomph "can I run gpt-oss-120b on 2x 4090?"')
+    unused: list[str] = []
+    for pattern in (words.RAM, words.HEADS, words.RATES):
+        while match := text.take(pattern):
+            unused.append(match[0])
+    model = _take_model(text)
+    gpu, others, is_counted = _take_gpus(text)
+    card = ""
+    if is_counted and model:
+        gpu, card = "", gpu
+    prefer = next((name for name, pattern in words.PREFERS if pattern.search(text.left)), "")
+    users = text.take(words.USERS)
+    context = _take_context(text)
+    unused = [*unused, *others]
+    engines = _take_engines(text)
+    purpose = next((name for name, pattern in words.PURPOSES if pattern.search(text.left)), "") if not model else ""
+    if purpose:
+        text.take(dict(words.PURPOSES)[purpose])
+    if prefer:
+        text.take(dict(words.PREFERS)[prefer])
+    unused += _rest(text)
+    if not model and not gpu:
+        raise CommandError(
+            "neither a model nor a GPU that is known is named", hint='oomph "can I run gpt-oss-120b on 2x 4090?"'
+        )
+    command = "fit" if model and gpu else "models" if gpu else "gpus"
+    if command == "gpus" and prefer:
+        prefer = ""
+    if command == "fit" and len(engines) > 1:
+        engines = ()
+    user_count = int(users[1]) if users else 0
+    return Understood(
+        command, model=model, gpu=gpu, context=context, users=user_count, prefer=prefer, purpose=purpose,
+        engines=engines, card=card, unused=tuple(unused),
+    )  # fmt: skip
+
+
+def _spans(text: _Text) -> "list[tuple[int, int]]":
+    """Every run of words, the longest first, from left to right."""
+    places = text.words()
+    return [
+        (places[at][0], places[at + length - 1][1])
+        for length in range(min(_MOST_WORDS, len(places)), 0, -1)
+        for at in range(len(places) - length + 1)
+    ]
+
+
+def _take_model(text: _Text) -> str:
+    from oomph import catalog
+
+    for start, end in _spans(text):
+        name = text.text[start:end]
+        if _may_be_model(name) and (ids := catalog.answers(name) if "/" not in name else _exact(name)):
+            text.drop(start, end)
+            return ids[0] if len(ids) == 1 or _are_one(ids) else name
+    for start, end in text.words():
+        name = text.text[start:end]
+        if ("/" in name and re.fullmatch(r"[\w.-]+/[\w.:-]+", name)) or (_SIZED.match(name) and not _is_gpu(name)):
+            text.drop(start, end)
+            return name
+    return ""
+
+
+def _exact(name: str) -> tuple[str, ...]:
+    from oomph import catalog
+
+    entry = catalog.find(name)
+    return (entry.id,) if entry else ()
+
+
+def _are_one(ids: tuple[str, ...]) -> bool:
+    """Checkpoints of one model: the first is meant."""
+    from oomph.catalog import names
+
+    return len({names.core(names.family(one)) for one in ids}) == 1
+
+
+def _may_be_model(name: str) -> bool:
+    """It begins as the names of a family do, ends in a word of its own, and no card is called so."""
+    from oomph.catalog import names
+
+    tokens = names.tokens(name)
+    if not tokens or _CHINESE.search(name) or tokens[-1] in _CONNECTING or re.search(r"[^\w./: +-]", name):
+        return False
+    if "/" in name:
+        return True
+    if tokens[0] not in _families() or any(word in _CONNECTING for word in name.lower().split()):
+        return False
+    is_named = any(char.isdigit() for char in name) or len(tokens) > 1 or len(name) > _LONG
+    is_named = is_named or _families()[tokens[0]] >= _KNOWN
+    return is_named and not _is_gpu(name)
+
+
+_CONNECTING = frozenset("on for with and at in of to the my a an is run auf mit für en con para sur avec pour".split())  # noqa: SIM905
+_COMMON = frozenset("a an the command step seed ring sky big open solar dream base small large best".split())  # noqa: SIM905
+
+
+_LONG = 5  # letters: a longer name of a family is seldom a word of a language
+_KNOWN = 4  # checkpoints of a family whose name alone is asked back; a rarer one may be a word of the language
+
+
+@cache
+def _families() -> dict[str, int]:
+    """The first words of the catalogue's names, and how many have them."""
+    from oomph import catalog
+    from oomph.catalog import names
+
+    firsts = Counter(next(iter(names.tokens(one.rpartition("/")[2])), "") for one in catalog.ids())
+    return {first: n for first, n in firsts.items() if len(first) > 2 and first.isalpha() and first not in _COMMON}
+
+
+def _take_gpus(text: _Text) -> tuple[str, list[str], bool]:
+    """(the GPUs, others that were named beside them as an alternative, whether how many of them is the question)."""
+    while match := words.VRAM.search(text.left):  # "24GB of VRAM": a size is a card of that size
+        text.left = text.left[: match.end(1)] + " " * (match.end() - match.end(1)) + text.left[match.end() :]
+        text.text = text.text[: match.end(1)] + " " * (match.end() - match.end(1)) + text.text[match.end() :]
+    places: list[tuple[int, int]] = []
+    while span := next((span for span in _spans(text) if _is_gpu(text.text[slice(*span)])), None):
+        places.append(span)
+        text.drop(*span)
+        if len(places) == 4:
+            break
+    places.sort()
+    if not places:
+        return "", [], False
+    is_counted = words.HOW_MANY.search(text.text[: places[0][0]].lower()) is not None
+    cards = [_ARTICLE.sub("", " ".join(text.text[start:end].split())) for start, end in places]
+    if is_counted:
+        cards[0] = re.sub(r"(?<=\w)s$", "", cards[0])
+    between = [text.text[end:start].lower() for (_, end), (start, _) in pairwise(places)]
+    chosen, others = [cards[0]], list[str]()
+    for card, gap in zip(cards[1:], between):
+        joined = re.fullmatch(r"[\s,+]*(?:and|plus|und|y|et|和|\+)?[\s]*(?:an?|one|ein\w*|una?|une?)?\s*", gap)
+        (chosen if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
+    return " + ".join(chosen), others, is_counted
+
+
+def _is_gpu(name: str) -> bool:
+    """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
+    has four digits ("4090")."""
+    from oomph.sources.gpu import parse_gpus
+
+    low = " ".join(name.lower().split())
+    has_digit = any(char.isdigit() for char in low)
+    if not 2 <= len(low) <= 120 or (not has_digit and " " not in low):
+        return False
+    if re.fullmatch(r"[\d.]+|\d+\s?[kbmt]", low) and not re.fullmatch(r"\d{4}", low):
+        return False
+    try:
+        return bool(parse_gpus(low))
+    except CommandError as refused:
+        is_asked = "how much memory" in refused.message or (has_digit and "could be" in refused.message)
+        return is_asked and "," not in low and not _SPEAKING.intersection(low.split())
+    except OomphError:
+        return False
+
+
+_ARTICLE = late_pattern(r"^(?:(?:an?|my|the|eine[mrn]?|une?|una)\s+|我有|我的)(?=\S)", re.IGNORECASE)
+_SPEAKING = frozenset(words.PLAIN - {"mac", "macbook", "laptop", "max", "mini", "my", "a", "an", "one", "card", "gpu"})
+
+
+def _take_context(text: _Text) -> str:
+    match = text.take(words.CONTEXT)
+    if not match:
+        return ""
+    return f"{match[1]}{match[2]}" if match[1] else match[3] or match[4]
+
+
+def _take_engines(text: _Text) -> tuple[str, ...]:
+    """Those that are named; where one is ruled out, the others."""
+    wanted: list[str] = []
+    refused: list[str] = []
+    for name, pattern in words.ENGINES:
+        if match := pattern.search(text.left):
+            (refused if words.NOT.search(text.left[: match.start()]) else wanted).append(name)
+            text.drop(match.start(), match.end())
+    if refused and not wanted:
+        wanted = [name for name, _ in words.ENGINES if name not in refused]
+    return tuple(wanted)
+
+
+def _rest(text: _Text) -> list[str]:
+    """What was not used, in the user's own letters."""
+    rest = []
+    for start, end in text.words():
+        word = text.left[start:end].strip("'")
+        plain = [char for char in word if not _CHINESE.match(char)] if _CHINESE.search(word) else [word]
+        if (
+            word
+            and any(part.strip() and part not in words.PLAIN for part in plain)
+            and not re.fullmatch(r"\W+|[a-zà-ü]'?", word)
+        ):
+            rest.append(text.text[start:end])
+    return rest

@@ -1,0 +1,162 @@
+"""The words that decide what a question asks, in English, German, Chinese, Spanish and French.
+
+A pattern is searched in the question in small letters. Chinese is written without blanks: its words stand alone.
+"""
+
+from oomph.text.late import late_pattern
+
+# What is not ours, and what to say of it. The first that is found counts.
+NOT_OURS = (
+    (
+        "training",
+        late_pattern(
+            r"\b(?:re|pre)?train(?:ing|ed)?\b|\bfine[- ]?tun\w*|\bq?lora (?:train|tun)\w*|\bsft\b|\bdpo\b"
+            r"|\btrainier\w*|\bfeinabstimm\w*|\bentren\w*|\bentraîn\w*|\baffin\w*|训练|微调"
+        ),
+        "oomph foresees serving, not training: what a fine-tune takes is another sum",
+    ),
+    (
+        "images",
+        late_pattern(
+            r"\bstable diffusion\b|\bsdxl\b|\bcomfyui\b|\bflux(?:\.\d)?\b|\bimage gen\w*"
+            r"|\bgenerat\w+ (?:images?|video)"
+            r"|\btext[- ]to[- ](?:image|video)|\bbilder (?:erzeug|generier)\w*|\bgener\w+ im[aá]g\w+|文生图|画图|生成图"
+        ),
+        "oomph foresees language models, not models that make images or videos",
+    ),
+    (
+        "prices",
+        late_pattern(
+            r"\bpric(?:e|es|ing)\b|\bcosts?\b|\bcheap\w*|\bhow much (?:is|are|does)\b|[$€£]\s?\d|\bbudget\b|\bbuy\b"
+            r"|\bkost\w*|\bpreis\w*|\bbillig\w*|\bgünstig\w*|\bprecio\w*|\bcuesta\w*|\bbarat\w*|\bprix\b|\bcoûte\w*"
+            r"|多少钱|价格|便宜"
+        ),
+        "oomph knows no prices: it says which cards hold a model, and takes your own prices (oomph gpus --prices FILE)",
+    ),
+    ("link", late_pattern(r"\bhttps?://|\bwww\."), "oomph opens no links: name the model or paste the command"),
+)
+
+# What decides between two ways to serve, as --prefer takes it.
+PREFERS = (
+    (
+        "users",
+        late_pattern(
+            r"\bhow many (?:concurrent |simultaneous |parallel )?(?:users|people|requests|clients|sessions)"
+            r"|\bmost users\b|\bmax(?:imum)? (?:users|concurrency)|\bthroughput\b|\bwie viele (?:nutzer"
+            r"|anwender|benutzer)"
+            r"|\bcu[aá]ntos (?:usuarios|clientes)|\bcombien d['’ ]\s?(?:utilisateurs|usagers|clients)"
+            r"|多少(?:个)?(?:用户|人|并发)|最大并发"
+        ),
+    ),
+    (
+        "context",
+        late_pattern(
+            r"\b(?:max(?:imum|imal\w*)?|long(?:est)?|largest|biggest|how (?:much|long(?: a)?"
+            r"|big(?: a)?)) (?:context|ctx)"
+            r"|\bmaximale[rn]? kontext|\bcontexto m[aá]ximo|\bcontexte (?:max\w*|le plus long)|最[大长](?:的)?上下文"
+            r"|上下文.{0,4}多[大长]"
+        ),
+    ),
+    (
+        "speed",
+        late_pattern(
+            r"\bfast(?:est|er)?\b|\bspeed\b|\bquick(?:est|ly)\b|\btok(?:en)?s?\s?(?:/|per )\s?s\w*|\bschnell\w*"
+            r"|\br[aá]pid\w*|\bvitesse\b"
+            r"|\bvelocidad\b|多快|最快|速度"
+        ),
+    ),
+    ("quality", late_pattern(r"\bbest quality\b|\bsmartest\b|\bhighest quality\b|\bbeste qualität\b|质量最")),
+)
+
+# What a model is for, as `models --for` takes it.
+PURPOSES = (
+    ("code", late_pattern(r"\bcod(?:e|ing|er)\b|\bprogramm\w*|\bprogramaci[oó]n\b|写代码|编程|代码")),
+    ("reasoning", late_pattern(r"\breason\w*|\bthinking\b|\bmath\w*|\brazonamiento\b|\braisonnement\b|推理模型|思考")),
+    ("vision", late_pattern(r"\bvision\b|\bimages?\b|\bmultimodal\b|\bpictures?\b|\bocr\b|\bbilder?\b"
+                            r"|\bim[aá]gen(?:es)?\b|看图|视觉|图片|多模态")),
+    ("embedding", late_pattern(r"\bembed\w*|\brag\b|\bretrieval\b|嵌入|向量")),
+)  # fmt: skip
+
+_USERS = (
+    r"(?:concurrent |simultaneous |parallel |gleichzeitige[nr]? |simult[aá]neos? |simultan[eé]\w* )?"
+    r"(?:users?|requests?|people|clients?|sessions?|conversations?|nutzern?|benutzern?|anwendern?|anfragen"
+    r"|usuarios?|peticiones|utilisateurs?|requêtes|"
+    r"个?用户|人同时|个?并发|路并发)"
+)
+USERS = late_pattern(
+    rf"\b(\d{{1,5}})\s{{0,3}}{_USERS}(?!\s{{0,3}}(?:per|a|/|pro|por|par)\s{{0,3}}(?:s\b|sec|min|hour|day|stunde|tag))"
+)
+CONTEXT = late_pattern(
+    r"\b(\d{1,4}(?:\.\d)?)\s?([km])\b(?:\s{0,2}(?:-\s?)?(?:tokens?|context|ctx|kontext|contexto|contexte|上下文))?"
+    r"|\b(\d{3,8})\s{0,2}(?:-\s?)?(?:tokens?|context|ctx)\b"
+    r"|\b(?:context|ctx|kontext|contexto|contexte|上下文)\s{0,2}(?:length|size|window|of|von|de|="
+    r"|:)?\s{0,2}(?:of\s)?(\d{3,8})\b"
+)
+# Memory that is not the card's, and heads that do not ask at once: said, and not counted.
+RAM = late_pattern(
+    r"\b\d{1,4}\s?g(?:i?b)?\s(?:of\s)?(?:ddr\d|system|host|cpu|main)?\s?(?:ram|memory|arbeitsspeicher|内存)\b"
+    r"|\bram\s\d{1,4}\s?g(?:i?b)?\b"
+)
+VRAM = late_pattern(
+    r"\b(\d{1,4}\s?g(?:i?b)?)\s(?:of\s)?(?:v-?ram|video memory|gpu memory|graphics memory|grafikspeicher|显存)\b"
+)
+HEADS = late_pattern(
+    r"\b(?:team|office|company|firma|equipo|équipe) (?:of|von|de) \d{1,6}\b"
+    r"|\b\d{1,6} (?:employees|developers|devs|engineers|students|colleagues|mitarbeiter\w*|entwickler\w*"
+    r"|empleados|employés)\b"
+)
+RATES = late_pattern(
+    r"\b\d{1,6}(?:\.\d)?\s?(?:requests?|req|prompts?)\s?(?:/|per|a|pro)\s?(?:s\b|sec\w*|min\w*|hour\w*|day\w*)"
+    r"|\b\d{1,5}\s?(?:rps|qps)\b"
+)
+
+# Machines whose GPU shares the memory of the CPU: there RAM is what a model has.
+SHARED = late_pattern(
+    r"\bmac(?:book| mini| studio)?\b|\bimac\b|\bm[1-5](?: (?:pro|max|ultra))?\b|\bstrix halo\b|\bai max\b"
+    r"|\bdgx spark\b|\bgb10\b"
+)
+RAM_WORD = late_pattern(r"(?i)(?<=b)\s(?:of\s)?(?:unified |shared )?(?:ram|memory|arbeitsspeicher|内存)\b")
+# "a Mac mini with 64GB": the size belongs to the card before it.
+WITH_SIZE = late_pattern(r"(?i)\b(?:with|mit|con|avec|de|à)(?=\s\d{1,4}\s?g(?:i?b)?\b)")
+# "how many 4090s for ...": the number of cards is what is asked.
+HOW_MANY = late_pattern(r"(?:\bhow many|\bwie viele|\bcu[aá]ntas|\bcombien de|多少张|多少块|几张|几块)\s{0,3}$")
+
+# Engines as they are called, and words that take one out.
+ENGINES = (
+    ("vllm", late_pattern(r"\bvllm\b")),
+    ("sglang", late_pattern(r"\bsglang\b")),
+    ("llamacpp", late_pattern(r"\bllama[ ._-]?cpp\b|\bllama-server\b|\bgguf\b")),
+    ("ollama", late_pattern(r"\bollama\b")),
+)
+NOT = late_pattern(
+    r"(?:\bbut|\bnot|\bno|\bwithout|\bexcept|\bavoid|\bohne|\bnicht|\bkein\w*|\bsin|\bsans|\bpas|不用"
+    r"|不要)\s{0,2}(?:with |using |mit |con |avec )?$"
+)
+
+# Between two cards: both at once, or one of two.
+OR = late_pattern(r"\s*(?:,\s*)?(?:\bor\b|\boder\b|\bo\b|\bou\b|或者?|还是|/|\bvs\.?\b|\bversus\b)\s*")
+
+# Words that carry nothing of their own.
+PLAIN = frozenset(
+    """a an the this that these is are be am will would can could should may do does did i we you it me my our your
+    have has got had want need like know tell say on in at of for with to from by into and or if then than so as
+    what which who how when where why much many long big good best most max maximum please thanks hi hello hey
+    run running runs ran serve serving served host hosting use using used load loading fit fits fitting work
+    works working handle hold holds enough possible able there any some all one only just still even also too
+    more model models llm llms gpu gpus card cards graphics machine computer pc rig server box setup vram
+    hardware memory local locally home mac macbook laptop tokens token context ctx length window users user
+    requests request people concurrent simultaneous parallel at once each per way anything something thing make
+    sense smallest largest minimum min required requirements requirement take takes fastest speed fast quality
+    reasoning coding code vision embedding chat chatbot open source weights not but without instead quantized
+    quant version get am pm ok okay im ive whats id lets let try going well properly fully entirely kann könnte
+    ich wir du man auf mit für von der die das den dem ein eine einer einem einen welche welcher welches welchen
+    was wie viel viele laufen läuft lassen lässt passt passen brauche brauchen braucht modell modelle modellen
+    nutzer schafft schaffen gleichzeitig und oder ist sind reicht reichen genug starten grafikkarte karte bei es
+    geht gehen hat habe kontext mein meine meiner meinem puedo puede podría ejecutar correr usar en con para de
+    del la el los las un una unos qué que cuál cuáles cuántos cuánta cuánto cabe caben modelo modelos necesito
+    necesita hace falta tengo tarjeta usuarios funciona funcionan sobre y o es mi mis est ce que puis je peut on
+    faire tourner tourne tournent tient tiennent sur avec pour de du des le la les un une quel quelle quels
+    quelles combien modèle modèles faut il besoin ai j carte utilisateurs mon ma mes et ou dans fonctionne
+    lancer 吗 能 可以 跑 运行 什么 哪些 模型 需要 多少 显存 我 有 的 上 用 在 张 块
+    卡 显卡 怎么 够 够吗 部署 用户 并发 最大 上下文 多大 多长 得 了 呢 和""".split()  # noqa: SIM905
+)

@@ -1,0 +1,69 @@
+# ruff: noqa: E501 - a row is a line
+"""What people say they tried, and what came of it: what did not help is never advised, what helped comes first.
+
+A change and its outcome often stand in two clauses ("I lowered X to 0.8, still the same error"): a clause with an
+outcome speaks of the changes before it in its sentence, and of those of the sentence before where it refers back.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from oomph.facts.claim_words import HELPED, IN_VAIN, NOT, QUESTION, SUPPOSED, WITHOUT
+from oomph.facts.topics import DOWN, FLAG, UP, VARIABLE, topics_of
+from oomph.logs.documents import Sentence, clauses
+from oomph.text.late import late_pattern
+
+Result = Literal["in vain", "helped"]
+
+
+class Attempt(Struct, frozen=True):
+    line: int
+    topic: str  # facts/topics.py: "share", or a flag
+    result: Result
+    without: bool  # it was left out, not set
+    direction: Literal["up", "down", ""]
+    words: str  # as it was written: the flag with its value, else the clause
+
+
+_BACK: Final = late_pattern(
+    r"(?i)^\W{0,4}(?:but|still|it|that|this|same|no\b|none|nothing|neither|unfortunately|then|lowering it|raising it|changing it|with that|with this|both|all of|das|es\b|aber|trotzdem|leider|nichts|damit|beides)|^(?:还是|仍|依|但|也|都|没|同样)"
+)
+
+
+def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
+    attempts: list[Attempt] = []
+    waiting: list[tuple[int, str]] = []  # clauses with a change whose outcome is not told yet
+    for sentence in sentences:
+        if waiting and not _BACK.search(sentence.text):
+            waiting = []
+        for clause in clauses(sentence.text):
+            if topics_of(clause):
+                waiting.append((sentence.line, clause))
+            result = None if QUESTION.search(sentence.text) else _result(clause)
+            if result is not None and waiting:
+                meant = waiting[-1:] if result == "helped" else waiting  # "none of it helped" is said of several
+                attempts += [one for line, text in meant for one in _attempts(line, text, result)]
+                waiting = []
+    return tuple(attempts)
+
+
+def _result(clause: str) -> Result | None:
+    if IN_VAIN.search(clause):
+        return "in vain"
+    match = HELPED.search(clause)
+    if match is None or SUPPOSED.search(clause):
+        return None
+    return "in vain" if NOT.search(clause[: match.start()][-40:]) else "helped"
+
+
+def _attempts(line: int, clause: str, result: Result) -> Iterator[Attempt]:
+    up, down = bool(UP.search(clause)), bool(DOWN.search(clause))
+    direction: Literal["up", "down", ""] = "up" if up and not down else "down" if down and not up else ""
+    flags = [match[0] for rule in (FLAG, VARIABLE) for match in rule.finditer(clause)]
+    left_out = WITHOUT.search(clause)
+    for topic in sorted(topics_of(clause)):
+        words = next((flag for flag in flags if topic in topics_of(flag)), clause)
+        without = left_out is not None and left_out.start() < max(0, clause.find(words)) + 1
+        yield Attempt(line, topic, result, without, direction, words.strip("`. ")[:120])

@@ -1,0 +1,142 @@
+"""What people claim about a run: that it failed or went well, in which stage, before or after what.
+
+A claim is a clause. Its words say what it speaks of, the words before and behind a stage whether it was in it, before
+it or beyond it, and the clauses around it what went well first. Claims never assert a stage (ir/evidence.py): they give
+candidates, they keep an all-clear from being said, and what was tried in vain is not advised.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from oomph.facts.claim_words import (
+    AFTER,
+    AFTERWARDS,
+    BEFORE,
+    BEFOREHAND,
+    COMPLETE,
+    ENDED,
+    ERROR,
+    ERROR_IN_TITLE,
+    NONE,
+    NOT,
+    PHASES,
+    QUESTION,
+    SHORTAGE,
+    STARTING,
+    SUPPOSED,
+    WENT_WELL,
+)
+from oomph.facts.loglines import compiled
+from oomph.ir import StageName
+from oomph.logs.amounts import tells_shortage
+from oomph.logs.documents import Sentence, clauses
+from oomph.text.late import late_pattern
+
+Relation = Literal["during", "after", "before"]
+Outcome = Literal["failed", "well", ""]
+
+
+class Mention(Struct, frozen=True):
+    """A stage that a clause speaks of."""
+
+    stage: StageName
+    relation: Relation
+
+
+class Claim(Struct, frozen=True):
+    line: int
+    text: str
+    outcome: Outcome
+    memory: bool  # a lack of memory is said
+    ended: bool  # that a process died, hangs or does not start
+    mentions: tuple[Mention, ...]
+    starting: bool  # it speaks of a start, and of no stage of it
+    factual: bool  # it says what happened; not asked, wished or feared
+    heading: bool
+    sentence: int  # which sentence of the text it is a part of
+
+    def named(self, relation: Relation) -> tuple[StageName, ...]:
+        return tuple(mention.stage for mention in self.mentions if mention.relation == relation)
+
+
+# what is no word of a sentence: flags, variables, addresses, figures with a unit
+_NOT_WORDS: Final = late_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]*|\bhttps?://\S+|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+
+
+def read_claims(sentences: Sequence[Sentence]) -> tuple[Claim, ...]:
+    return tuple(claim for number, sentence in enumerate(sentences) for claim in _claims(number, sentence))
+
+
+def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
+    whole = bool(QUESTION.search(sentence.text))
+    parts = clauses(sentence.text)
+    outcomes = [_outcome(clause, sentence.heading) for clause in parts]
+    if not any(memory for _, memory in outcomes) and tells_shortage(sentence.text):
+        for place in _of_figures(parts, outcomes):
+            outcomes[place] = ("failed", True)
+    for clause, (outcome, memory) in zip(parts, outcomes, strict=True):
+        mentions = _mentions(clause)
+        supposed = bool(SUPPOSED.search(clause)) and not sentence.heading
+        yield Claim(
+            sentence.line,
+            clause,
+            outcome=outcome,
+            memory=memory,
+            ended=outcome == "failed" and bool(ENDED.search(clause)),
+            mentions=mentions,
+            starting=not mentions and bool(STARTING.search(clause)),
+            factual=not supposed and not (sentence.heading is False and (whole or QUESTION.search(clause))),
+            heading=sentence.heading,
+            sentence=number,
+        )
+
+
+_A_SIZE: Final = late_pattern(r"\d ?[KMGT]i?B?(?![A-Za-z])")
+
+
+def _of_figures(parts: Sequence[str], outcomes: Sequence[tuple[Outcome, bool]]) -> set[int]:
+    """Which clauses tell of the shortage that their sentence's figures show: the last that ends a run, and the last
+    with a figure that names a stage."""
+    failing = [place for place, (outcome, _) in enumerate(outcomes) if outcome == "failed"]
+    sized = [place for place, clause in enumerate(parts) if _A_SIZE.search(clause)]
+    staged = [place for place in sized if any(one.relation == "during" for one in _mentions(parts[place]))]
+    return {*failing[-1:], *(staged or sized or [len(parts) - 1])[-1:]}
+
+
+def _outcome(clause: str, heading: bool) -> tuple[Outcome, bool]:
+    words = _NOT_WORDS.sub(" ", clause)
+    negated = False
+    errors = ((ERROR, False), (ERROR_IN_TITLE, False)) if heading else ((ERROR, False),)
+    for pattern, memory in ((SHORTAGE, True), (ENDED, False), *errors):
+        for match in pattern.finditer(words):
+            if not NOT.search(words[: match.start()][-40:]) and not NONE.search(words[match.end() :][:16]):
+                return "failed", memory or bool(SHORTAGE.search(words))
+            negated = True
+    well = WENT_WELL.search(words)
+    if well is not None:
+        return ("failed" if NOT.search(words[: well.start()][-40:]) else "well"), False
+    return ("well" if negated else ""), False
+
+
+def _mentions(clause: str) -> tuple[Mention, ...]:
+    """The more particular name of a stage first; what one name covers is no other stage's."""
+    text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), clause)
+    mentions: dict[StageName, Mention] = {}
+    for stage, pattern in PHASES:
+        match = compiled(pattern).search(text)
+        if match is None:
+            continue
+        before, behind = text[: match.start()], text[match.end() :]
+        text = f"{before}{' ' * len(match[0])}{behind}"
+        mentions.setdefault(stage, Mention(stage, _relation(before, behind, match[0])))
+    return tuple(mentions.values())
+
+
+def _relation(before: str, behind: str, words: str) -> Relation:
+    if AFTER.search(before[-40:]) or AFTERWARDS.search(behind[:40]) or words.lower().startswith("after the sleep"):
+        return "after"
+    if COMPLETE.search(behind[:24]):
+        return "during"  # "before the tensors are all in"
+    return "before" if BEFORE.search(before[-40:]) or BEFOREHAND.search(behind[:12]) else "during"

@@ -1,0 +1,331 @@
+# ruff: noqa: E501 - tables of patterns
+"""Where secrets stand in what people paste: behind a name in every language's way to assign, in addresses, in commands;
+and whether what stands there is one. A figure, a word of a sentence, a call and a reference to a secret are none.
+
+A pattern's group `before` stays, what follows it is a value: `bare`, `quoted`, `header`, or the words of a `list`. All
+repetitions are bounded, so that no text takes longer than its length.
+"""
+
+import re
+from functools import cache
+
+from oomph.text.secret_words import (
+    Says,
+    disorder,
+    is_base64,
+    is_harmless,
+    is_key,
+    is_name,
+    is_pass,
+    is_plain_word,
+    is_random,
+    is_reference,
+    is_sentence,
+    is_sum,
+    is_template,
+    may_follow,
+    says,
+)
+
+# Every text with a secret has one of these, or a word in no order. Most outputs have none, and for them nothing is compiled.
+NEEDLES = (
+    "key", "token", "secret", "pass", "pwd", "pw", "credential", "bearer", "basic", "auth", "hook", "@", "psk", "pat", "jwt", "dsn",
+    "hf_", "sk-", "sk_", "rk_", "gh", "glpat", "glsa", "xox", "xapp", "nvapi", "r8_", "akia", "asia", "ltai", "aiza", "ya29",
+    "eyj", "pypi-", "npm_", "dckr", "gsk_", "tvly", "api_org", "-e", "--env", "-u ", "--user", "sig", "policy=", "x-amz",
+    "x-goog", "code", "cookie", "login", "literal", "sg.", "hvs.", "dop_v1", "dapi", "gocspx", "shpat", "lin_api", "identified",
+    "rpa_", "xai-", "pplx-", "atatt", "data:", " -a ", " -w ", " -k ", " -t ", "<<<", "telegram", "hc-ping", "-p", "sudo -s", "/user:", "alias set",
+    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase",
+)  # fmt: skip
+NOT_ASCII_NEEDLES = ("密", "令牌", "口令", "парол", "ключ", "パスワード", "비밀번호", "schlüssel", "clé")
+
+QUOTE = r"\\{0,3}[\"'`]"
+# Behind a name: the ways to assign of shells, makefiles, Python, JavaScript, Go, R, YAML, TOML, C#, addresses and types before a value.
+_ASSIGN = r"(?::=|=>|\?=|\+=|\|\|=|\?\?=|<-|:\s?[\w.\[\]| ]{1,40}?=|:-|:\?|={1,3}|:|：|%3[ad])"
+NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.-]{{1,100}})(?:{QUOTE}|[\])}}]){{0,4}}\s{{0,4}}(?P<op>{_ASSIGN})[ \t]{{0,4}}"
+# A name and its value with nothing between them: ENV HF_TOKEN x, set -x HF_TOKEN x, "invalid token 'x'", IDENTIFIED BY 'x'.
+SPACED = r"(?<![\w$.-])(?P<name>identified\s{1,4}by|[\w$.-]{2,100}(?<!\.))[\"']?[ \t]{1,8}(?:(?:is|was|ist|lautet|est|es|-value)[ \t]{1,2})?(?![=:])"
+# What stands before the name in a command that sets a variable or an option.
+VERB = r"(?<![\w-])(?:env|arg|setenv|setx?|config|configure\s{1,4}set|put|add|export)\s{1,4}(?:[-/]{1,2}\w{1,20}\s{1,4}){0,3}[\"']?(?:[^\s\"']{1,100}[:/])?$"
+# "Device token registered: x"
+TOLD = r"(?<![\w$.-])(?P<name>(?:api|access|secret)[ _-]key|[A-Za-z]{3,12})[ \t]{1,2}"
+TOLD += r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14})?|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}(?:is|was|ist|lautet|est|es))[ \t]{1,4}"
+# | HF_TOKEN | the hub's token | x |
+CELL = (
+    r"(?<![\w$.-])(?P<name>[A-Z][A-Z0-9_]{3,60})`?[ \t]{0,40}\|(?:[^|\n]{0,200}\|)?[ \t]{0,40}(?=[^|\n]{1,400}(?:\||$))"
+)
+CALL = rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},\s{{0,4}}"
+TAG = r"<(?P<name>[\w.:-]{1,80})>"
+# A manifest's {name: HF_TOKEN, value: ...}, a comment between them, <add key="..." value="..."/>; a default of Terraform's variable.
+PAIRED = (
+    rf"\b(?:name|key|variable)[\"']?\s{{0,4}}[:=]?\s{{0,4}}{QUOTE}?(?P<name>[\w$.-]{{1,100}})(?:{QUOTE})?(?:[\s,;{{]|#[^\n]{{0,200}}){{1,80}}"
+    rf"(?:(?:description|type|sensitive|secure)\s{{0,8}}[=:][^\n]{{0,200}}\s{{1,40}}){{0,4}}[\"']?(?:value|default)[\"']?\s{{0,8}}[:=]\s{{0,4}}"
+)
+VALUE = (
+    r"(?:(?:Bearer|Basic|Token|Digest|ApiKey)[ \t]{1,4}(?P<header>[^\s\"'`,;\\]{1,4000})"
+    r"|[\[(](?P<list>[^\])]{0,4000})[\])]"
+    r"|[rbfuL@]{0,2}(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
+)
+_PLAIN = r"(?:(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
+_REST = r"[^\n|;&]{0,200}?\s"  # of a command, up to an option
+_WEBHOOKS = (
+    r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", r"(?:\w{1,20}\.)?discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/",
+    r"api\.telegram\.org/(?:file/)?bot", r"[\w-]{0,60}\.?webhook\.office\.com/webhookb2/", r"outlook\.office(?:365)?\.com/webhook/",
+    r"hooks\.zapier\.com/hooks/catch/", r"open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/", r"hc-ping\.com/",
+    r"maker\.ifttt\.com/trigger/[^/\s]{1,80}/with/key/", r"events\.pagerduty\.com/integration/",
+    r"hook\.\w{2,4}\d?\.make\.com/", r"chat\.googleapis\.com/v1/spaces/", r"[\w.-]{1,100}/t/", r"prod-\d{1,3}\.\w{2,30}\.logic\.azure\.com",
+    r"[\w.:-]{1,100}/(?:[\w.-]{1,40}/){0,3}(?:web)?hooks?/(?:[a-z]{2,20}/){0,2}(?=[\w/-]{0,80}\d)",
+)  # fmt: skip
+# Commands whose option or place is a password, whatever it looks like.
+_LOGINS = (
+    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:registry\s)?login\b{_REST}(?:-p|--password)[ =]",
+    r"\bsshpass\s{1,4}-p\s?", rf"\btwine\s{_REST}?(?:-p|--password)\s", r"/pass(?:word)?:", r"\bmc\s{1,4}(?:alias\sset|config\shost\sadd)(?:\s{1,4}\S{1,200}){3}\s{1,4}",
+    rf"\b(?:mysql|mysqldump|mysqladmin|mariadb|7z[ar]?|rar|unrar)\s{_REST}?-p(?=[^\s-])", rf"\bredis-cli\s{_REST}?(?:-a|--pass)\s", rf"\b(?:ldapsearch|ldapadd|ldapmodify)\s{_REST}?-w\s",
+    rf"\b(?:unzip|zip|sqlcmd|bcp)\s{_REST}?-P\s", rf"\bhtpasswd\s{_REST}?-\w{{0,4}}b\w{{0,4}}\s\S{{1,100}}\s\S{{1,100}}\s", r"-pass(?:in|out)?\s(?:pass:)",
+    r"\bnet use\s[^\n]{1,100}\s/user:\S{1,60}\s", rf"\bopenssl\s{_REST}?-k\s", rf"\bsmbclient\s{_REST}?(?:-U|--user)[ =][^\s%]{{1,100}}%", rf"\bhttps?\s{_REST}?(?:-a|--auth)[ =][^\s:]{{1,100}}:",
+    rf"\bssh-keygen\s{_REST}?-[NP]\s", r"\b(?:add|create|change)[_-]?(?:user|password)\s{1,4}\S{1,100}\s{1,4}", rf"\bcurl\s{_REST}?(?:-E|--cert)\s[^\s:]{{1,100}}:", rf"\bdoctl\s{_REST}?-t\s", r"(?:--password-stdin|--with-token|sudo\s-S)[^\n|;&<]{0,80}<<<\s?", r"\b(?:wandb|comet|clearml|hf|huggingface-cli|ngc|modal|gh|vault)\s{1,4}(?:auth\s|config\s|token\s){0,2}(?:login|set|lookup)\s{1,4}(?:--?\w[\w-]{0,30}\s{1,4}){0,3}",
+    r"\b(?:ansible-vault\s{1,4}encrypt_string|travis\s{1,4}encrypt)\s{1,4}(?:--[\w-]{1,40}[ =]\S{1,100}\s{1,4}){0,3}",
+    r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}",
+    # a store of secrets is given one
+    r"\b(?:secrets?|keyvault|securestring|ssm|secretsmanager)\s[^\n|;]{0,200}?(?:--value|--body|--string|--secret-string|--plaintext|--data|-b)[ =]", r"\b(?:secrets?|keyvault|kv|token)\s[^\n|;<]{0,120}?<<<\s?",
+    r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])", r"\b\w{0,40}(?:auth|credentials?|login)\(\s{0,4}[\"'][^\"'\n]{1,100}[\"'],\s{0,4}(?=[\"'])",
+    r"ConvertTo-SecureString\s{1,4}(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}", r"\b(?:login|set_api_key|set_token|set_key|save_token|basic_auth)\(\s{0,4}(?:\w{1,20}\s?=\s?)?",
+)  # fmt: skip
+PATTERNS = {
+    "private key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
+    # vLLM's --api-key takes several values; a list in a manifest has quotes and commas between them
+    "flag": rf"(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]{{1,60}})(?:{QUOTE})?)"
+    rf"(?P<values>(?:(?:[\s,=\\]|\n\s{{0,40}}-\s){{1,200}}(?!(?:{QUOTE})?-)(?:{QUOTE})?[^\s\"'`,\\]{{1,4000}}(?:{QUOTE})?){{1,16}})",
+    "address": r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://)(?P<bare>[^\s/\"'<>]{1,400})(?=@)",
+    "webhook": rf"(?P<before>https?://(?:{'|'.join(_WEBHOOKS)}))(?P<bare>[^\s\"'<>)\]]{{4,4000}})",
+    "query": r"(?P<before>(?:[?&;]|%26)(?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|"
+    r"signature|sig|policy|key-pair-id|auth|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
+    "login": rf"(?P<before>{'|'.join(_LOGINS)}){_PLAIN}",
+    "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
+    r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
+    "piped": rf"(?P<before>){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
+    "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
+    "netrc": r"(?P<before>\b(?:login|machine)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
+    "pgpass": r"(?P<before>(?<![\w.:*-])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,60}:[\w*.-]{1,60}:)(?P<bare>[^\s:\"')]{4,200})",
+    "variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?:{QUOTE})?(?P<name>[A-Za-z_]\w{{0,80}})=)"
+    rf"(?:{QUOTE}(?P<quoted>[^\\\"']{{0,4000}}){QUOTE}|(?P<bare>[^\s\"'\\]{{1,4000}}))",
+    "user": rf"(?P<before>(?<![\w-])(?:-u|--user|--proxy-user|-U)[\s=]{{1,4}}(?:{QUOTE})?[^\s:\"'\\]{{1,200}}:)(?P<bare>[^\s\"'\\]{{1,400}})",
+    "option": rf"(?P<before>(?<![\w-])-[pPkwaUuEtTN](?:\s{{1,3}}|=)?(?:{QUOTE})?)(?P<bare>[^\s\"',;|&\\]{{8,400}})",
+    "bearer": r"(?P<before>\b(?:Bearer|Basic)\s{1,4})(?P<bare>[A-Za-z0-9+/_.~=-]{6,4000})",
+    "base64": r"(?P<before>(?:^|[\s\"',{])[\w.-]{1,60}[\"']?:\s{0,4}[\"']?)(?P<bare>[A-Za-z0-9+/]{38,4000}={0,2})(?![\w+/=.-])",
+}
+# Patterns that cost more than to look for the words without which they cannot match.
+ONLY_WITH = {
+    "login": (
+        "login", "pass", "-p", "-k", "-a", "-w", "-u", "-t", "-e ", "securestring", "set_", "<<<", "alias set", "net use", "lookup", "basic_auth(", " set ", "keygen",
+        "user", "secret", "ssm", "keyvault", "http-basic", "key(", "config ", "auth(", "credential", "fernet",
+    ),
+    "piped": ("securestring",),
+    "netrc": ("passw",),
+    "echo": ("echo", "printf"),
+}  # fmt: skip
+_CASED = ("bearer", "base64", "option")
+# Where several values stand together: `data` of a Kubernetes Secret, whose kind stands before them or after, a text behind a
+# secret's name in YAML, the pairs of a cookie.
+BLOCKS = {
+    "kind first": r"(?P<before>^[ \t]{0,40}kind:[ \t]{0,4}Secret[ \t\x1c-\x1e]{0,4}\n(?:(?!---)[^\n]{0,400}\n){0,40}?[ \t]{0,40}(?:data|stringData):[ \t\x1c-\x1e]{0,4}\n)"
+    r"(?P<block>(?:[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
+    "kind last": r"(?P<before>^[ \t]{0,40}(?:data|stringData):[ \t\x1c-\x1e]{0,4}\n)(?P<block>(?:[ \t][^\n]{0,8000}\n){1,60})"
+    r"(?=[ \t]{0,40}kind:[ \t]{0,4}Secret)",
+    "text": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t]{0,4}[|>][+-]?\d?[ \t\x1c-\x1e]{0,4}\n)"
+    r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
+    "cookies": rf"(?P<before>(?<![a-z])cookies(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
+    "cookie": rf"(?P<before>(?<!\w)(?:set-)?cookies?2?(?:{QUOTE})?\]?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?|\bcurl\b[^\n]{{0,400}}?\s(?:-b|--cookie)\s{{1,4}}(?:{QUOTE})?)"
+    r"(?P<block>[^\n\r\"'`]{1,4000})",
+}
+ENTRIES = {
+    "kind first": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
+    "kind last": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
+    "text": r"^(?P<before>[ \t]{1,80})(?P<bare>(?!\s)[^\n\x1c-\x1e]{1,8000})",
+    "cookies": rf"(?P<before>{QUOTE}\s{{0,4}}:\s{{0,4}}{QUOTE})(?P<bare>[^\\\"'`]{{1,4000}})",
+    "cookie": r"(?P<before>(?<![\w.-])(?!(?:path|domain|expires|max-age|samesite|version|priority)=)[\w.!#$%&*+^|~-]{1,200}=)(?P<bare>[^;\s]{1,4000})",
+}
+# A line that speaks of a secret: what is in no order there is one, wherever it stands.
+CONTEXT = (
+    r"pass(?:w|phrase|e\b|code)|/pass\b|secret|api.?key|access.?key|private.?key|auth(?!or)|\blog(?:g(?:ed|ing))?[ -]?in\b|credential|cookie|session|webhook|"
+    r"token(?!s|iz)|netrc|\bsudo -S\b|\bbearer\b|\bkey(?:=|\b)|\bpsk\b|\bjwt\b|signing|"
+    r"密码|密碼|密钥|密鑰|令牌|口令|парол|ключ|パスワード|비밀번호|kennwort|schlüssel|contrase|senha|\bclave\b|wachtwoord"
+)
+CONTEXT_NEEDLES = ("pass", "secret", "key", "auth", "login", "log in", "log-in", "logged", "logging", "credential", "cookie", "session", "webhook", "token",
+                   "netrc", "sudo", "bearer", "psk", "jwt", "signing", "kennwort", "contrase", "senha", "clave", "wachtwoord")  # fmt: skip
+# A line that speaks of what everybody may know: no word in it is a key by its looks alone.
+OPEN = r"public.?key|known_hosts|pubkey|fingerprint|integrity|digest|checksum|\bsha\d|etag|\b(?:request|trace|span|tool_call|response|run|task|actor)[ _-]?id\b|[\"']id[\"']"
+
+
+@cache
+def pattern(text: str, cased: bool = False, lines: bool = False) -> re.Pattern[str]:
+    """Compiled when the first text needs it."""
+    return re.compile(text, re.DOTALL | (re.RegexFlag(0) if cased else re.I) | (re.M if lines else re.RegexFlag(0)))
+
+
+@cache
+def patterns() -> dict[str, re.Pattern[str]]:
+    """In the order in which they are applied."""
+    return {name: pattern(text, name in _CASED) for name, text in PATTERNS.items()}
+
+
+@cache
+def blocks() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
+    """Where several values stand together, and each of them there."""
+    return {
+        name: (re.compile(text, re.I | re.M), re.compile(ENTRIES[name], re.I | re.M)) for name, text in BLOCKS.items()
+    }
+
+
+class Place:
+    """One value behind a name: what stands around it decides where its looks do not."""
+
+    def __init__(
+        self,
+        head: re.Match[str],
+        value: re.Match[str],
+        certainty: Says,
+        is_spaced: bool,
+        text: str,
+        in_table: bool = False,
+    ) -> None:
+        self.in_table = in_table
+        self.name, self.certainty, self.is_spaced = head["name"], certainty, is_spaced
+        # "my token is x", ENV HF_TOKEN x: nothing else could be meant
+        self.has_verb = is_spaced and (
+            _has_verb(text, head)
+            or "words" in head.groupdict()
+            or pattern(r"\s(?:is|was|ist|lautet|est|es|-value)\s|[是为]\s?$").search(head[0]) is not None
+        )
+        self.op = (head.groupdict().get("op") or "").strip()
+        self.before = head[0].lower()
+        self.value, self.text, self.following = value, text, text[value.end() : value.end() + 2]
+        before = (text[max(0, head.start() - 200) : head.start()].split() or [""])[-1]
+        self.is_resource = before.startswith("arn:")
+
+    def secret_span(self) -> tuple[int, int] | None:
+        """Where the secret stands, if there is one: the value, the words of a list, or what a call is given."""
+        key = next(key for key in ("list", "header", "quoted", "bare") if self.value[key] is not None)
+        if key == "list":
+            return None if self.following == "::" else self.value.span(key)  # [System.Convert]::ToBase64String(...)
+        if key == "bare" and self.following[:1] == "(":  # SecretStr("..."), get_token()
+            argument = pattern(r"\(\s{0,4}[rbfu]{0,2}[\"'](?P<quoted>[^\"']{6,4000})[\"']").match(
+                self.text, self.value.end()
+            )
+            is_given = argument is not None and is_random(argument["quoted"]) and not is_name(argument["quoted"])
+            return argument.span("quoted") if argument is not None and is_given else None
+        return None if self.is_no_secret(key) else self.value.span(key)
+
+    def may_list(self, word: str) -> bool:
+        return self.certainty is Says.SECRET or is_random(word)
+
+    def is_no_secret(self, key: str) -> bool:
+        value = self.value[key]
+        if is_harmless(value) or self.is_resource or self.op == ":?" or (key == "bare" and self._is_expression(value)):
+            return True
+        if value.replace(".", "").replace(",", "").isdigit() and "pass" not in self.before and "pwd" not in self.before:
+            return True  # "KiB per token: 128"
+        if self.certainty is Says.PERHAPS or self.op == ":-":
+            return not self._is_likely(value)
+        if key == "header":
+            return False
+        if self.is_spaced:
+            return not self._is_said(key, value)
+        if self.name.strip("-_") == "token" and is_plain_word(value) and len(value) < 12:
+            return True  # a piece of a text: {"token": "Hello", "logprob": ...}
+        if key == "quoted":
+            is_prose = "phrase" not in self.before and is_sentence(value)
+            is_command = self.value["q"][-1:] == "`" and " " in value
+            return (
+                is_reference(value, self.name)
+                or is_template(value)
+                or is_command
+                or (is_prose and not self.name.isupper())
+            )
+        return self._is_prose(value) or is_reference(value)
+
+    def _is_likely(self, value: str) -> bool:
+        if is_pass(self.name):  # but not the verb: "Pass `--kv-cache-dtype fp8`"
+            return is_random(value) and not is_path(value) and not (self.is_spaced and value.startswith("-"))
+        is_long_sum = (
+            len(value) >= 20
+            and pattern(r"[0-9a-f]+" if not self.name.isupper() else r"[0-9a-f-]+").fullmatch(value) is not None
+        )
+        return is_random(value) and disorder(value) >= 2 and (not is_sum(value) or is_long_sum) and not is_path(value)
+
+    def _is_said(self, key: str, value: str) -> bool:
+        """Nothing but a blank between them: a command that sets it, or a sentence that quotes it."""
+        if self.has_verb or self.in_table:
+            return is_random(value) and not (self.in_table and (is_sum(value) or self.following[:1].isalnum()))
+        if key == "quoted":
+            return " " not in value and not is_plain_word(value) and not is_reference(value) and not is_template(value)
+        return is_random(value) and (is_key(value) or (len(value) >= 12 and "/" not in value and not is_sum(value)))
+
+    def _is_expression(self, value: str) -> bool:
+        if self.following[:1] == "[" and "." in value:
+            return True
+        if is_path(value) or ("/" in value and is_reference(value.rpartition("/")[2])):
+            return True
+        is_code = self.before.endswith((" = ", ": ", " == ", "=> ")) or self.name[:1] == "$"
+        return is_code and disorder(value) < 3 and pattern(r"[a-z_]\w*(?:\.[a-z_]\w*)+:?").fullmatch(value) is not None
+
+    def _is_prose(self, value: str) -> bool:
+        goes_on = self.before[-1:].isspace() and self.following[:1] == " " and self.following[1:].isalnum()
+        return goes_on and (is_plain_word(value) or (self.before.strip(": ") == "token" and not is_random(value)))
+
+
+def certainty_of(head: re.Match[str], kind: str) -> Says:
+    """What the name says; a bare `key` or `token` also by the word before it."""
+    name = head["name"]
+    if kind == SPACED and name.lower().startswith("identified"):
+        return Says.SECRET
+    if (
+        head.string[head.start("name") - 1 : head.start("name")] == "/"
+        and head[0][-1:] == " "
+        and name.lower() == "token"
+    ):
+        return Says.NOTHING  # bytes/token = ...
+    article = (head.groupdict().get("article") or "").strip()
+    if article and name.lower() in ("key", "keys", "token", "tokens", "string"):
+        return says(f"{article}_{name}".lower())
+    if kind == SPACED and name.startswith("-"):
+        return Says.NOTHING  # a flag, which is looked at by itself
+    if kind == TOLD:
+        return Says.SECRET if says(name) is Says.SECRET and may_follow(head["words"] or "") else Says.NOTHING
+    return says(name)
+
+
+def _has_verb(text: str, head: re.Match[str]) -> bool:
+    return pattern(VERB).search(text[max(0, head.start() - 200) : head.start()]) is not None
+
+
+def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
+    """What stands where a secret could: a figure, a word of a sentence, a call, a user's name without a password."""
+    following = match.string[match.end() : match.end() + 1]
+    if rule == "base64":
+        return not is_base64(value)
+    if rule == "address":
+        return (":" not in value and is_plain_word(value)) or is_template(value)
+    if rule == "user":
+        return value.isdigit() or value.isupper() or is_harmless(value.rstrip(">])}"))
+    if rule == "echo":
+        return value.startswith("$")
+    if rule == "option":
+        return not is_key(value) or is_path(value) or "/" in value or "." in value
+    if rule == "pgpass":
+        return not is_random(value)
+    if rule in ("bearer", "login", "piped"):
+        return (rule == "bearer" or key == "bare" or is_plain_word(value)) and (
+            not is_random(value) or following == "("
+        )
+    return is_reference(value) or is_template(value)
+
+
+def is_path(value: str) -> bool:
+    return (
+        re.match(r"(?:~|\.{0,2})/[\w.-]*(?:/|\.\w|$)|[\w.-]+(?:/[\w.-]+){2,}\.\w{1,12}$|s3://|gs://", value) is not None
+    )
+
+
+def is_argument(text: str, word: re.Match[str]) -> bool:
+    """add_argument("--api-key", type=str): the name of another argument."""
+    return text[word.end() : word.end() + 1] == "=" and word[0].isidentifier()

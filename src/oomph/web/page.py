@@ -1,0 +1,341 @@
+"""An answer as HTML without a script: the page shows it, `--html` writes it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.json import encode
+
+from oomph.ir import STAGES, Plan
+from oomph.ir.printed import Printed
+from oomph.report.answer import (
+    Answer,
+    Answers,
+    Aside,
+    Bars,
+    Basis,
+    Cell,
+    Changes,
+    Command,
+    Details,
+    Effects,
+    Entry,
+    Excerpt,
+    Facts,
+    Inquiry,
+    Items,
+    Ledger,
+    Notes,
+    Pairs,
+    Paragraph,
+    Plot,
+    Plots,
+    Question,
+    Quote,
+    Reasons,
+    Room,
+    Row,
+    Scatter,
+    Shares,
+    Sides,
+    Stages,
+    StartUp,
+    Table,
+    Treemap,
+    Verbatim,
+)
+from oomph.report.screens.advice import OUTCOMES
+from oomph.report.views import answer_of
+from oomph.units import GIB, gib, human
+from oomph.web.basis import basis
+from oomph.web.changes import best_change, change, effects_tables
+from oomph.web.elements import apply_button, block, command_block, details, picture, section, soft, stage_words, table
+from oomph.web.markup import Html, el, join
+from oomph.web.memory import gauge, memory_bars, shares, timeline
+from oomph.web.scatter import scatter
+from oomph.web.treemap import treemap
+
+_FEW = 6  # pairs, before all of them are a click away
+_MOST = 8  # changes, before the rest is a click away
+
+
+def page_of(value: Printed) -> Html:
+    """What a command answers, whatever it is."""
+    return page(answer_of(value))
+
+
+def page(answer: Answer) -> Html:
+    about = ", ".join(part for part in answer.heading.about if part)
+    title = answer.heading.title or answer.heading.unnamed
+    return el(
+        "article",
+        el(
+            "header",
+            el("h1", title),
+            soft(about) if about else None,
+            [soft(text) for text in answer.heading.below],
+            cls="heading",
+        ),
+        _verdict(answer) if answer.verdict is not None else None,
+        [_PRINTERS[type(each)](each) for each in answer.blocks if not (answer.verdict and isinstance(each, Bars))],
+        cls=f"view {answer.command}",
+        **_data(answer.data),
+    )
+
+
+def pages(answers: Mapping[str, Answer]) -> Html:
+    """Several, each under its name."""
+    if len(answers) == 1:
+        return page(*answers.values())
+    return el("div", [el("section", el("h2", name), page(answer)) for name, answer in answers.items()])
+
+
+def _data(data: Mapping[str, str]) -> dict[str, object]:
+    return {f"data_{name}": value for name, value in data.items()}
+
+
+def _verdict(answer: Answer) -> Html:
+    """A card: the outcome in words, the best of what works, and the memory in one picture."""
+    verdict = answer.verdict
+    assert verdict is not None
+    where = f"{verdict.where}. " if verdict.where else ""
+    says = verdict.says[:1].upper() + verdict.says[1:] if where else verdict.says
+    word = [el("strong", verdict.word), " "] if verdict.word else None
+    sentence = el("p", word, where, says, cls="says")
+    works = next((each for each in answer.blocks if isinstance(each, Changes) and each.name == "Works"), None)
+    best = best_change(works.judged[0], works.engine) if works and works.judged else None
+    bars = [memory_bars(each.plan) for each in answer.blocks if isinstance(each, Bars)]
+    return el("div", sentence, best, bars, cls=f"verdict {verdict.tone}", **_data(answer.data))
+
+
+def _paragraph(paragraph: Paragraph) -> Html | None:
+    paragraphs = [el("p", sentence) for sentence in paragraph.sentences if sentence]
+    return section(paragraph.title or paragraph.name, paragraphs, name=paragraph.name.lower())
+
+
+def _quote(quote: Quote) -> Html | None:
+    """An engine's words are for those who look for them."""
+    return (
+        details(f"What {quote.name} prints", el("pre", quote.text, cls="message", tabindex=0)) if quote.text else None
+    )
+
+
+def _question(question: Question) -> Html:
+    return command_block(question.command)
+
+
+def _bars(bars: Bars) -> Html | None:
+    return section("Memory", memory_bars(bars.plan))
+
+
+def _start_up(start: StartUp) -> Html | None:
+    return section("Start-up", timeline(start.plan)) if start.plan.ranks[0].stages else None
+
+
+def _basis(block: Basis) -> Html | None:
+    return section("Basis", basis(block.plan))
+
+
+def _facts(facts: Facts) -> Html | None:
+    rows = [el("div", el("dt", name), el("dd", text)) for name, text in facts.rows if text]
+    return el("dl", rows, cls="facts") if rows else None
+
+
+def _stages(stages: Stages) -> Html:
+    """In their order, up to the one in which it died."""
+    order = [stage for stage in STAGES if stage not in ("host_ram", "other")]
+    at = order.index(stages.died)
+    rows = [
+        el("li", stage_words(stage), el("span", ": died here") if i == at else None,
+           cls="done" if i < at else "died" if i == at else "")
+        for i, stage in enumerate(order)
+    ]  # fmt: skip
+    return el("ol", rows, cls="strip", aria_label="The stages of the start-up")
+
+
+# Terms of a log's ledger -> the parts whose colour they have.
+_PARTS = {
+    "others": "others", "context": "context", "non torch": "context", "weights": "weights", "kv": "kv",
+    "profiling kv": "kv", "activations": "activations", "graphs": "graphs", "reserved": "buffers", "free": "free",
+}  # fmt: skip
+
+
+def _ledger(ledger: Ledger) -> Html | None:
+    if not ledger.entries:
+        return None
+    entries = list(ledger.entries)
+    known = sum(max(0, entry.bytes) for entry in entries)
+    if ledger.card_bytes - known > GIB // 20:
+        entries.append(Entry("not told", ledger.card_bytes - known, "no line of this log says what it is"))
+    whole = max(ledger.card_bytes, known, 1)
+    pieces, at = [block("ground", 0, 1, 0, 26)], 0
+    for entry in entries:
+        if entry.bytes > 0 and entry.term != "free":
+            part, tip = _PARTS.get(entry.term, "unknown"), f"{entry.term}: {human(entry.bytes)}, {entry.basis}"
+            pieces.append(block(f"fill {part}", at / whole, entry.bytes / whole, 0, 26, tip))
+            at += entry.bytes
+    words = ", ".join(f"{entry.term} {human(entry.bytes)}" for entry in entries)
+    items = [
+        el("li", el("i", cls=f"chip {_PARTS.get(entry.term, 'unknown')}"), f"{entry.term} ",
+           el("b", human(entry.bytes)), el("span", f" {entry.basis}", cls="soft"))
+        for entry in entries
+    ]  # fmt: skip
+    bar, of = picture(26, words, pieces, cls="bar"), soft(f"{gib(whole)} in all")
+    return section("Memory, as the log tells it", bar, el("ul", items, cls="legend"), of)
+
+
+def _changes(changes: Changes) -> Html | None:
+    cards = [change(judged, changes.before, changes.engine) for judged in changes.judged]
+    if changes.name == "Helps" and cards:
+        return el(
+            "section", details(f"{changes.title}: {len(cards)}", el("ul", cards, cls="changes")), cls="part helps"
+        )
+    rest = details(f"{len(cards) - _MOST} more", el("ul", cards[_MOST:], cls="changes")) if len(cards) > _MOST else None
+    return section(
+        changes.title, el("ul", cards[:_MOST], cls="changes") if cards else None, rest, name=changes.name.lower()
+    )
+
+
+def _reasons(reasons: Reasons) -> Html | None:
+    rows = [el("li", el("code", what), ": ", why) for what, why in reasons.rows]
+    few = reasons.shown or _MOST
+    rest = details(f"{len(rows) - few} more", el("ul", rows[few:], cls="reasons")) if len(rows) > few else None
+    return section(reasons.title, el("ul", rows[:few], cls="reasons") if rows else None, rest, name="useless")
+
+
+def _items(items: Items) -> Html | None:
+    rows = [el("li", el("b", what), " ", words) for what, words in items.rows]
+    return section(items.title, el("ul", rows, cls="reasons") if rows else None)
+
+
+def _inquiry(inquiry: Inquiry) -> Html | None:
+    """Two buttons: the page reads the same text again, with the answer."""
+    buttons = [
+        el("button", f"{word[:1].upper()}{word[1:]}", type="button", cls="answer", data_stage=stage,
+           title=f"it failed {means}")
+        for word, stage, means in inquiry.answers
+    ]  # fmt: skip
+    shows = [soft("To see it the next time:"), command_block(inquiry.command)] if inquiry.command else []
+    return section("One question", el("p", inquiry.text, " ", buttons), shows, name="question")
+
+
+def _excerpt(excerpt: Excerpt) -> Html | None:
+    """The lines that say it, marked, with a few around them."""
+    rows: list[Html] = []
+    last = 0
+    for line in excerpt.lines:
+        if last and line.number > last + 1:
+            rows.append(el("span", "⋮", cls="gap"))
+        text = join(el("span", f"{line.number:>6}", cls="number"), " ", line.text[:2000].rstrip())
+        rows.append(el("mark" if line.marked else "span", text))
+        last = line.number
+    lines = el("pre", rows, cls="log", tabindex=0, aria_label="Lines of the log") if rows else None
+    return section("The log", lines, name="evidence")
+
+
+def _aside(aside: Aside) -> Html | None:
+    return soft(aside.text) if aside.text else None
+
+
+def _command(command: Command) -> Html:
+    button = apply_button(command.command, command.button) if command.button else None
+    return join(command_block(command.command), button)
+
+
+def _pairs(pairs: Pairs) -> Html | None:
+    rows = [el("li", el("code", name), ": ", text) for name, text in pairs.rows]
+    listed = el("ul", rows, cls="reasons") if rows else None
+    return section(pairs.title, details(f"{len(rows)} of them", listed) if len(rows) > _FEW else listed)
+
+
+def _table(block: Table) -> Html | None:
+    heads = [f"#{column.name}" if column.is_number else column.name for column in block.columns]
+    rows = [_row(row, block) for row in block.rows]
+    groups, buttons = ["file"] * any(row.group for row in block.rows), [""] * bool(block.button)
+    label = block.label or block.title
+    whole = table([*groups, *heads, *buttons], rows, sorts=block.sorts, tall=block.tall, label=label)
+    return section(block.title, whole) if rows else None
+
+
+def _row(row: Row, block: Table) -> list[object]:
+    """What stands below it in a terminal stands below its last words; the command has its button."""
+    cells = [_cell(cell) for cell in row.cells]
+    words = [text for text in row.below if text != row.command]
+    if words:
+        shown, key = cells[-1]
+        cells[-1] = el("div", shown, [soft(text) for text in words]), key
+    cells = [(row.group, row.group), *cells] if row.group else cells
+    if not block.button:
+        return [*cells]
+    button = apply_button(row.command, block.button, **{f"data_{name}": text for name, text in row.data.items()})
+    return [*cells, (button, 0)]
+
+
+def _cell(value: str | Cell) -> tuple[object, object]:
+    cell = value if isinstance(value, Cell) else Cell(value)
+    text: object = cell.text
+    if cell.tone:
+        text = el("b", cell.text, cls="" if cell.tone == "bold" else f"effect {cell.tone}")
+    return (join(_inline(cell), text) if cell.bar else text), cell.text if cell.key is None else cell.key
+
+
+def _inline(cell: Cell) -> Html:
+    pieces, at = [block("ground", 0, 1, 2, 10)], 0.0
+    for piece in cell.bar:
+        pieces.append(block(f"fill {piece.part}", at, piece.share, 2, 10))
+        at += piece.share
+    return picture(14, cell.text, pieces, cls="inline")
+
+
+def _scatter(chart: Scatter) -> Html | None:
+    return section(chart.title, scatter(chart))
+
+
+def _treemap(block: Treemap) -> Html | None:
+    return section(block.title, treemap(block))
+
+
+def _sides(sides: Sides) -> Html:
+    return el("div", _side("Now", sides.before), _side("Then", sides.after), cls="sides")
+
+
+def _side(name: str, plan: Plan) -> Html:
+    title = f"{name}: {plan.deployment.engine.version}, {OUTCOMES[plan.verdict.outcome]}"
+    return el("div", el("h2", title), memory_bars(plan) if plan.ranks else soft(plan.verdict.message))
+
+
+def _plots(plots: Plots) -> Html | None:
+    return section(plots.title, [_plot(plot) for plot in plots.plots])
+
+
+def _plot(plot: Plot) -> Html:
+    """A chart's data in its element: web/static/plots.js draws it. The label is for readers of text."""
+    label = f"{plot.title}: " + "; ".join(f"{one.label} up to {max(one.ys, default=0):,.4g}" for one in plot.series)
+    canvas = el("div", cls="plot", data_plot=encode(plot).decode(), role="img", aria_label=label)
+    return el("figure", el("figcaption", plot.title), canvas, cls="chart")
+
+
+def _answers(inside: Answers) -> list[Html]:
+    return [page(answer) for answer in inside.answers]
+
+
+def _verbatim(block: Verbatim) -> Html | None:
+    return section(block.title, command_block(block.text))
+
+
+def _notes(notes: Notes) -> Html | None:
+    rows = [el("li", note) for note in notes.notes]
+    return section(notes.title, el("ul", rows, cls="notes")) if rows else None
+
+
+def _details(inside: Details) -> Html | None:
+    body = join(*(_PRINTERS[type(each)](each) for each in inside.blocks))
+    return details(inside.summary, body) if body else None
+
+
+_PRINTERS: dict[type, Callable[[Any], Html | list[Html] | list[Html | None] | None]] = {
+    Paragraph: _paragraph, Quote: _quote, Question: _question, Room: gauge, Bars: _bars, Shares: shares,
+    StartUp: _start_up, Basis: _basis, Facts: _facts, Stages: _stages, Ledger: _ledger,
+    Changes: _changes, Reasons: _reasons, Items: _items, Inquiry: _inquiry, Excerpt: _excerpt, Effects: effects_tables,
+    Aside: _aside, Command: _command, Pairs: _pairs, Table: _table, Scatter: _scatter, Plots: _plots,
+    Answers: _answers, Verbatim: _verbatim, Treemap: _treemap, Sides: _sides, Notes: _notes, Details: _details,
+}  # fmt: skip

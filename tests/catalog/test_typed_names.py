@@ -1,0 +1,88 @@
+"""What people call a model: versions, sizes and quantisations decide, and what is no name matches nothing."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oomph import catalog
+from oomph.catalog import names
+from oomph.errors import InputError
+
+
+def found(name: str) -> str:
+    """The id, "?" where several are meant, "" where nothing answers."""
+    try:
+        entry = catalog.find(name)
+    except InputError:
+        return "?"
+    return "" if entry is None else entry.id
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("qwen3 14b", "Qwen/Qwen3-14B"),
+        ("qwen3:14b", "Qwen/Qwen3-14B"),
+        ("nemotron 3 super", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"),
+        ("llama 3 8b", "meta-llama/Meta-Llama-3-8B-Instruct"),
+        ("gptoss120b", "openai/gpt-oss-120b"),
+        ("command r7b", "CohereLabs/c4ai-command-r7b-12-2024"),
+        ("whisper large v3 turbo", "openai/whisper-large-v3-turbo"),
+        ("bge m3", "BAAI/bge-m3"),
+        ("granite 4 h small", "ibm-granite/granite-4.0-h-small"),
+        ("qwen3 235b 2507 instruct fp8", "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"),
+        ("mistral:7b-instruct-v0.3-q4_K_M", "mistralai/Mistral-7B-Instruct-v0.3"),
+        ("deepseek v3", "deepseek-ai/DeepSeek-V3"),
+    ],
+)
+def test_a_name_is_the_makers_own_checkpoint(name: str, meant: str) -> None:
+    assert found(name) == meant
+
+
+@pytest.mark.parametrize("name", ["mistral small", "qwen 32b", "qwen3 coder", "llama", "tulu 3.1 8b"])
+def test_what_may_be_several_models_is_asked_back(name: str) -> None:
+    assert found(name) == "?"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "7b",
+        "fp8",
+        "32k",
+        "dev",
+        "air",
+        "m2",
+        "llm",
+        "de",
+        "x",
+        "awq",
+        "显存",
+        "大模型",
+        "instruct 8b",
+        "qwen3 14b 量化",
+    ],
+)
+def test_a_bare_word_or_one_that_nobody_knows_is_no_name(name: str) -> None:
+    assert found(name) == ""
+
+
+@pytest.mark.parametrize("name", ["nemotron 4 super", "qwen3.7 27b", "gemma 4 27b", "llama 3.5 70b", "glm 4.6 air fp8"])
+def test_a_version_that_nobody_has_is_not_answered_with_another(name: str) -> None:
+    assert found(name) == ""
+
+
+@given(st.sampled_from(catalog.ids()), st.integers(0, 99))
+def test_a_number_that_the_name_does_not_have_never_finds_it(model_id: str, number: int) -> None:
+    name = model_id.rpartition("/")[2].replace("-", " ")
+    if str(number) not in names.tokens(model_id):
+        assert names.rank(f"{name} {number}", model_id) is None
+
+
+@given(st.sampled_from(catalog.ids()))
+def test_every_name_finds_itself_or_its_maker_s(model_id: str) -> None:
+    query = model_id.rpartition("/")[2]
+    assert found(query) == "?" or names.core(names.family(found(query))) == names.core(names.family(model_id))
+
+
+def test_a_hint_shares_a_word_that_says_which_model() -> None:
+    assert not any("MiniMax" in one for one in catalog.suggest("bge m9"))
