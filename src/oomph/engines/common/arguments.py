@@ -1,5 +1,9 @@
-"""Words to options as Python's argparse reads them, which vLLM's and SGLang's parsers are: `--name value ...`,
-`--name=value`, a beginning that only one option has, a value glued to a short one, negative numbers as values.
+"""Words to options, in the two ways in which the engines' programs read them.
+
+`read_words` is Python's argparse, which vLLM's and SGLang's parsers are: `--name value ...`, `--name=value`, a
+beginning that only one option has, a value glued to a short one, negative numbers as values. `read_in_order` is how
+click (TensorRT-LLM) and llama.cpp read: an option is written out, and what follows it is its value, whatever it is.
+What a name means, takes and may be is in the rows of the engine (`facts/ENGINE/flags.py`).
 
 Written out, not built on argparse: a parser object with 300 options takes longer to build than a plan to compute. The
 tests hold it against argparse itself.
@@ -8,7 +12,11 @@ tests hold it against argparse itself.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from oomph.commands.call import short
+from oomph.errors import CommandError
 from oomph.text.late import late_pattern
+
+SWITCHES = ("bool", "store_true")  # kinds of options that take no word
 
 NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
 
@@ -20,6 +28,11 @@ class Use(NamedTuple):
     texts: tuple[str, ...]
     is_explicit: bool = False  # behind "=" or glued: it takes none of the following words
     before: str = ""  # the word before it
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As they were written."""
+        return (f"{self.name}={self.texts[0]}",) if self.is_explicit else (*filter(None, (self.name,)), *self.texts)
 
 
 class Unread(ValueError):
@@ -54,6 +67,42 @@ def read_words(
             end += 1
         yield Use(name, tuple(words[at:end]))
         at = end
+
+
+def most_words(kind: str) -> int | None:
+    """How many words an option of this kind takes; None: any number."""
+    return 0 if kind in SWITCHES else None if kind.startswith("list") else 1
+
+
+def check_count(use: Use, kind: str) -> None:
+    """argparse's words where a switch has a value, or another option has none."""
+    if kind in SWITCHES and use.is_explicit:
+        raise CommandError(f"argument {use.name}: ignored explicit argument {short(use.texts[0])}")
+    if not use.texts and kind not in (*SWITCHES, "maybe"):
+        number = "at least one" if kind.startswith("list") else "one"
+        raise CommandError(f"argument {use.name}: expected {number} argument")
+
+
+def read_in_order(words: Sequence[str], takes: Callable[[str, str], bool]) -> Iterator[Use]:
+    """`takes(name, word)`: whether the word behind an option is its value. A short option has no `=`."""
+    at = 0
+    while at < len(words):
+        word, at = words[at], at + 1
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if not word.startswith("-"):
+            yield Use("", (word,))
+        elif equals:
+            yield Use(name, (value,), is_explicit=True)
+        elif at < len(words) and takes(name, words[at]):
+            yield Use(name, (words[at],))
+            at += 1
+        else:
+            yield Use(name, ())
+
+
+def meant(names: Sequence[str]) -> str:
+    """The end of a sentence about a name that there is not."""
+    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def _is_option(word: str, names: Collection[str]) -> bool:

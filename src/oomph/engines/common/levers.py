@@ -5,6 +5,7 @@ from math import log
 from typing import Any
 
 from oomph.catalog import Entry
+from oomph.engines.registry import has_kernels
 from oomph.facts.gpus import find as find_card
 from oomph.ir import Change, Lever, Model, Plan, StageName
 from oomph.units import gib
@@ -110,7 +111,8 @@ def more_cards_lever(
 
 def larger_cards_lever(plan: Plan, moves: tuple[str, ...]) -> Iterator[Lever]:
     gpus = plan.deployment.gpus
-    cards = [card for card in (find_card(name).device() for name in _LARGER) if card.total_bytes > gpus[0].total_bytes]
+    larger = (card for name in _LARGER if (card := find_card(name).device()).total_bytes > gpus[0].total_bytes)
+    cards = [card for card in larger if has_kernels(plan.deployment, card)]
     if len({device.name for device in gpus}) > 1 or not cards:
         return
     count = f"{len(gpus)} x " if len(gpus) > 1 else ""

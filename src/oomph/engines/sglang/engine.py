@@ -1,13 +1,10 @@
 """SGLang behind the protocol: where each of its parts is."""
 
 from collections.abc import Iterable, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
-from oomph.ir.world import Shortage, World
-from oomph.units import cdiv
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
@@ -40,6 +37,7 @@ class SgLang(EngineProtocol):
     modules = ("sglang",)
     images = ("sglang",)
     variables = ("SGLANG_",)
+    subcommands = ("serve", "generate", "version")  # cli/main.py of 0.5.23
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
@@ -53,6 +51,7 @@ class SgLang(EngineProtocol):
 
     releases = part("facts.sglang.versions", "RELEASES")
     nearest = part("facts.sglang.versions", "nearest")
+    looked_at = part("facts.sglang.versions", "LOOKED_AT")
     image_release = part("facts.sglang.versions", "image_release")
     starts_server = part("engines.sglang.command.serve", "starts_server")
     knows_flag = part("facts.sglang.flags", "is_known")
@@ -104,19 +103,8 @@ class SgLang(EngineProtocol):
     def node_flags(self, nodes: int) -> dict[str, Any]:
         return {"nnodes": nodes}
 
-    def world(self, deployment: Deployment) -> World:
-        """Replicas that share their attention's ranks need no GPUs of their own."""
-        flags = deployment.flags
-        groups = bool(flags.get("enable_dp_attention") or flags.get("attn_dp_size"))
-        sizes = [flags.get(field) for field in ("tp_size", "pp_size", *(() if groups else ("dp_size",)))]
-        total = prod(size for size in sizes if isinstance(size, int) and size > 0)
-        nodes = flags.get("nnodes")
-        return World(cdiv(total, nodes), total, nodes) if isinstance(nodes, int) and nodes > 1 else World(total, total)
-
-    def too_few_gpus(self, deployment: Deployment, short: Shortage) -> str:
-        """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
-        driver = "HIP" if deployment.gpus[0].vendor == "amd" else "CUDA"
-        return f"torch.AcceleratorError: {driver} error: invalid device ordinal ({short.words})"
+    world = part("engines.sglang.world", "world")
+    too_few_gpus = part("engines.sglang.world", "too_few_gpus")
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.common.checkpoint import load_checkpoint

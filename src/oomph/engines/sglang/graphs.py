@@ -1,11 +1,13 @@
 """Which CUDA graphs SGLang captures: decode batch sizes, and prefill token counts where nothing stands against them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from oomph.engines.sglang.resolve.settings import ModelShape
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.memory import decode_sizes, prefill_sizes
+
+Phase = Literal["decode", "prefill"]
 
 
 def prefill_backend(shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> str:
@@ -33,18 +35,23 @@ def decode_graphs_on(flags: Mapping[str, Any]) -> bool:
     return explicit_backend(flags, "decode") != "disabled"
 
 
-def explicit_backend(flags: Mapping[str, Any], phase: str) -> str:
+def explicit_backend(flags: Mapping[str, Any], phase: Phase) -> str:
     """What the flags say of one phase; "" = nothing."""
     config = flags.get("cuda_graph_config")
     choice = config.get(phase) if isinstance(config, Mapping) else None
     if isinstance(choice, Mapping) and choice.get("backend"):
         return str(choice["backend"])
-    if flags.get(f"cuda_graph_backend_{phase}"):
-        return str(flags[f"cuda_graph_backend_{phase}"])
-    switched_off = flags.get("disable_cuda_graph") or flags.get(f"disable_{phase}_cuda_graph")
-    if phase == "prefill":
-        switched_off = switched_off or flags.get("disable_piecewise_cuda_graph")
-    return "disabled" if switched_off else ""
+    if backend := flags.get(_BACKENDS[phase]):
+        return str(backend)
+    return "disabled" if any(flags.get(field) for field in ("disable_cuda_graph", *_SWITCHES[phase])) else ""
+
+
+# of one phase: the flag that names its backend, and those that switch its graphs off
+_BACKENDS: dict[Phase, str] = {"decode": "cuda_graph_backend_decode", "prefill": "cuda_graph_backend_prefill"}
+_SWITCHES: dict[Phase, tuple[str, ...]] = {
+    "decode": ("disable_decode_cuda_graph",),
+    "prefill": ("disable_prefill_cuda_graph", "disable_piecewise_cuda_graph"),
+}
 
 
 def _statements(shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_frac
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.engines.sglang.weights.lora import lora_of
+from oomph.engines.sglang.world import own_gpus
 from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
 from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
@@ -34,7 +35,7 @@ def plan_sglang(model: Model, deployment: Deployment, draft: Model | None = None
     if refusal:
         resolved = settings.summary() | {"max_num_seqs": settings.max_running_requests or 0}
         return Plan(deployment, model.name, Verdict(False, "other", 0, refusal), resolved=resolved, warnings=notes)
-    ranks = ranks_on(deployment.gpus, settings.tp_size, settings.pp_size, settings.dp_size)
+    ranks = ranks_on(own_gpus(deployment), settings.tp_size, settings.pp_size, settings.dp_size)
     terms = [rank_terms(model, shape, settings, facts, deployment, rank, draft) for rank in _distinct(ranks)]
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)

@@ -23,6 +23,32 @@ class Preferred(Span, frozen=True):
         return by_major.get(major, (self.ampere or self.other) if major == 8 else self.other)
 
 
+# kernel -> the compute capabilities (their first number) that it was built for, and what is said on NVIDIA's other
+# cards: arg_groups/attention_hook.py, overrides.py, layers/attention/attention_registry.py (0.5.23). Earlier releases
+# take fewer.
+BUILT_FOR = {
+    "trtllm_mha": (
+        (9, 10, 11, 12),
+        "ValueError: TRTLLM MHA backend for prefill requires Hopper (SM90), Blackwell (SM100), or SM120 GPUs. Please "
+        "use a different prefill backend.",
+    ),
+    "trtllm_mla": (
+        (10, 11, 12),
+        "ValueError: TRTLLM MLA backend is only supported on Blackwell GPUs (SM100/SM12x). Please use a different "
+        "backend.",
+    ),
+    "cutedsl_mla": (
+        (10, 11),
+        "ValueError: CuteDSL MLA backend is only supported on Blackwell GPUs (SM100). Please use a different backend.",
+    ),
+    "fa3": (
+        (8, 9),
+        "AssertionError: FlashAttention v3 Backend requires SM>=80 and SM<=90. Please use `--attention-backend "
+        "flashinfer`.",
+    ),
+}
+
+
 class Accepted(Span, frozen=True):
     """Kernels without which an architecture is refused; with `not_these`, kernels that it refuses."""
 

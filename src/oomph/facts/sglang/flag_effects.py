@@ -99,8 +99,8 @@ _NOT_PLANNED = {
         enable_lora_overlap_loading experts_shared_outer_loras lora_backend lora_use_virtual_experts
         max_lora_chunk_size record_nolora_graph uno_lora_path""",
     "another checkpoint or config than the one that is planned": """
-        base_gpu_id config decrypted_config_file decrypted_draft_config_file dllm_algorithm
-        dllm_algorithm_config dllm_fdfo enable_pdmux gpu_id_step is_embedding json_model_override_args
+        config decrypted_config_file decrypted_draft_config_file dllm_algorithm
+        dllm_algorithm_config dllm_fdfo enable_pdmux is_embedding json_model_override_args
         model_config_parser model_impl model_loader_extra_config modelopt_checkpoint_restore_path
         modelopt_checkpoint_save_path modelopt_export_path modelopt_quant pdmux_config_path quantize_and_serve
         revision rl_on_policy_target rl_quant_profile sidecar sidecar_args sm_group_num torchao_config use_ray""",
@@ -170,10 +170,8 @@ _NOT_PLANNED = {
         paged_experts_num_resident ple_offload_backend ple_offload_dir ple_offload_embedding
         startup_weight_load_mode weight_cache_mode weight_cache_socket weight_cache_timeout""",
     "what is captured, and for which sizes": """
-        cuda_graph_backend_decode cuda_graph_backend_prefill cuda_graph_max_seq_len_prefill
-        cuda_graph_prefill_max_context cuda_graph_tc_compiler debug_cuda_graph disable_decode_cuda_graph
-        disable_prefill_cuda_graph enable_breakable_cuda_graph enable_profile_cuda_graph
-        piecewise_cuda_graph_compiler torch_compile_max_bs""",
+        cuda_graph_max_seq_len_prefill cuda_graph_prefill_max_context cuda_graph_tc_compiler debug_cuda_graph
+        enable_breakable_cuda_graph enable_profile_cuda_graph piecewise_cuda_graph_compiler torch_compile_max_bs""",
     "what the KV cache holds and where its blocks are": """
         c128_page_size disable_hybrid_swa_memory disaggregation_decode_allocation_policy
         disaggregation_decode_enable_offload_kvcache disaggregation_decode_extra_slots

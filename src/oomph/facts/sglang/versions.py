@@ -13,6 +13,7 @@ RELEASES = (
     "0.5.20", "0.5.21", "0.5.22", "0.5.23",
 )  # fmt: skip
 NEWEST = RELEASES[-1]
+LOOKED_AT = "2026-11-15"  # the day on which it was the newest
 
 _VERSION = late_pattern(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.(?:post)(\d{1,6}))?"

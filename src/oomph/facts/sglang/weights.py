@@ -34,6 +34,20 @@ HABITS = frozenset(
 )
 
 
+# layers/quantization/*.py get_config_filenames: methods whose settings stand in a file that only such a checkpoint has
+NEED_A_FILE = frozenset({
+    "auto-round", "awq", "awq_marlin", "gptq", "gptq_marlin", "marlin", "modelopt", "modelopt_fp8", "modelopt_mixed",
+    "modelslim", "moe_wna16", "petit_nvfp4",
+})  # fmt: skip
+# methods that read each other's checkpoints (override_quantization_method, compatible_quantization_methods); one that
+# is not here is not compared
+FORMAT_FAMILIES = {
+    "awq": "awq", "awq_marlin": "awq", "gptq": "gptq", "gptq_marlin": "gptq", "fp8": "fp8",
+    "bitsandbytes": "bitsandbytes", "compressed-tensors": "compressed-tensors", "modelopt": "modelopt",
+    "modelopt_fp8": "modelopt", "modelopt_fp4": "modelopt", "modelopt_mixed": "modelopt",
+}  # fmt: skip
+
+
 class Weights(Facts):
     # embeddings that every rank has all of: plain nn.Embedding (models/gemma3_causal.py, gemma4_causal.py)
     whole_embeddings = evolving(

@@ -3,20 +3,24 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace
 
 from oomph.commands.call import UNSET, Call, finite, program, short
-from oomph.engines.common.arguments import Unread, Use, read_words
+from oomph.engines.common.arguments import SWITCHES, Unread, Use, check_count, meant, most_words, read_words
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
+from oomph.facts.sglang.flag_rows import CONSTANTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir import Deployment, Engine
 from oomph.text.nesting import bounded
 
-_HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
+_DECIMAL = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_SUFFIXES = ". Use a plain integer, SI suffixes (1k, 1M), or IEC suffixes (1Ki, 1Mi). Suffixes are case-sensitive."
 _SERVERS = ("launch_server", "srt.entrypoints.http_server", "bench_one_batch", "bench_offline_throughput")
 # fields that nothing of memory depends on, and that two servers of the same kind differ in
 FRONTEND = ("host", "port", "served_model_name", "api_key", "admin_api_key", "log_level", "nccl_port")
@@ -72,24 +76,29 @@ def parse(words: Sequence[str], options: Options) -> tuple[dict[str, Any], list[
     negated = {"--no-" + name[2:]: flag for name, flag in options.by_name.items() if flag.kind == "bool"}
     names: dict[str, Flag | None] = {**negated, **options.by_name, **dict.fromkeys(("--config", "--help", "-h"))}
     try:
-        for use in read_words(words, names, lambda name: _most(names[name]), lambda name: _field(names[name], name)):
-            _take(flags, notes, use, names)
+        for use in read_words(words, names, lambda name: _most(names[name], name), lambda n: _field(names[n], n)):
+            _take(flags, notes, use, names, options)
     except Unread as unread:
         raise _refusal(unread, options) from None
     return flags, notes
 
 
-def _most(flag: Flag | None) -> int | None:
+def _most(flag: Flag | None, name: str) -> int | None:
     """How many words it takes; --config has one."""
-    kind = "str" if flag is None else flag.kind
-    return 0 if kind in ("store_true", "bool") else None if kind.startswith("list") else 1
+    return most_words("str" if flag is None else _kind(flag, name))
+
+
+def _kind(flag: Flag, name: str) -> str:
+    return "store_true" if name in CONSTANTS else flag.kind
 
 
 def _field(flag: Flag | None, name: str) -> str:
     return name if flag is None else f"{name.startswith('--no-')} {flag.field}"
 
 
-def _take(flags: dict[str, Any], notes: list[str], use: Use, names: Mapping[str, Flag | None]) -> None:
+def _take(
+    flags: dict[str, Any], notes: list[str], use: Use, names: Mapping[str, Flag | None], options: Options
+) -> None:
     name, texts = use.name, use.texts
     if not name:
         raise CommandError(f"SGLang would stop with: unrecognized arguments: {short(texts[0])}")
@@ -98,17 +107,15 @@ def _take(flags: dict[str, Any], notes: list[str], use: Use, names: Mapping[str,
         raise CommandError("--help prints SGLang's help and starts no server")
     if flag is None:
         notes.append(f"{name} names a file of further flags, which is not read")
-    elif flag.kind in ("store_true", "bool"):
-        if use.is_explicit:
-            raise CommandError(f"argument {name}: ignored explicit argument {short(texts[0])}")
-        flags[flag.field] = not name.startswith("--no-")
-    elif not texts and flag.kind != "maybe":
-        wanted = "at least one" if flag.kind.startswith("list") else "one"
-        raise CommandError(f"argument {name}: expected {wanted} argument")
+        return
+    check_count(use, _kind(flag, name))
+    if _kind(flag, name) in SWITCHES:
+        flags[flag.field] = CONSTANTS.get(name, not name.startswith("--no-"))
     elif any(UNSET.fullmatch(text) for text in texts) and flag.kind != "str":
         notes.append(f"{name} is {short(texts[0])}, which nothing sets: left out")
     else:
-        values = [_value(flag, name, text) for text in texts]
+        kind = "int" if flag.kind == "human" and not options.has_suffixes else flag.kind
+        values = [_value(kind, name, text) for text in texts]
         flags[flag.field] = values if flag.kind.startswith("list") else values[0] if values else True
 
 
@@ -126,22 +133,23 @@ def _refusal(unread: Unread, options: Options) -> CommandError:
 def _close(key: str, options: Options) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(key, options.by_name, n=2, cutoff=0.75)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    return meant(get_close_matches(key, options.by_name, n=2, cutoff=0.75))
 
 
-def _value(flag: Flag, name: str, text: str) -> Any:
+def _value(kind: str, name: str, text: str) -> Any:
     try:
-        if flag.kind in ("int", "list[int]"):
+        if kind in ("int", "list[int]"):
             return int(text)
-        if flag.kind == "human":
+        if kind == "human":
             return _human(text)
-        if flag.kind == "float":
+        if kind == "float":
             return finite(text)
     except (ValueError, OverflowError):
-        kind = {"list[int]": "int", "human": "int"}.get(flag.kind, flag.kind)
-        raise CommandError(f"argument {name}: invalid {kind} value: {short(repr(text))}") from None
-    if flag.kind == "json":
+        if kind == "human":
+            raise CommandError(f"argument {name}: Invalid integer value: {short(text)}{_SUFFIXES}") from None
+        word = "int" if kind == "list[int]" else kind
+        raise CommandError(f"argument {name}: invalid {word} value: {short(text)}") from None
+    if kind == "json":
         try:
             return json.loads(bounded(text))
         except (ValueError, RecursionError):
@@ -150,11 +158,13 @@ def _value(flag: Flag, name: str, text: str) -> Any:
 
 
 def _human(text: str) -> int:
-    """utils/common.py human_readable_int: 32k is 32,000 and 32K is 32,768."""
-    match = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kmgKMG]?)", text.strip())
+    """utils/common.py human_readable_int (0.5.10): 32k is 32,000 and 32Ki is 32,768, and 32K is nothing."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)", text.strip())
     if match is None:
-        raise ValueError(text)
-    return int(float(match[1]) * _HUMAN.get(match[2], 1))
+        return int(text)
+    number, suffix = match.groups()
+    size = Decimal(number) if suffix in _DECIMAL else int(number)
+    return int(size * (_DECIMAL | _BINARY)[suffix])
 
 
 def check(deployment_flags: Mapping[str, Any]) -> None:
@@ -163,6 +173,10 @@ def check(deployment_flags: Mapping[str, Any]) -> None:
         value = deployment_flags.get(field)
         if isinstance(value, int) and not 1 <= value <= 4096:
             raise CommandError(f"--{field.replace('_', '-')} {value}: it is at least 1")
+    for field, least in (("base_gpu_id", 0), ("gpu_id_step", 1)):  # server_args.py check_server_args
+        value = deployment_flags.get(field)
+        if isinstance(value, int) and not least <= value <= 4096:
+            raise CommandError(f"--{field.replace('_', '-')} {value}: it is at least {least}")
     fraction = deployment_flags.get("mem_fraction_static")
     if isinstance(fraction, float) and not 0 < fraction < 1:
         raise CommandError(f"--mem-fraction-static {fraction:g}: it is between 0 and 1")
@@ -178,7 +192,7 @@ def to_words(deployment: Deployment) -> list[str]:
         name = options.option(field, deployment.spelling.get(field, ""))
         if flag is None or not name or value is None:
             continue
-        if flag.kind in ("store_true", "bool"):
+        if flag.kind in SWITCHES:
             if value:
                 words.append(name)
             elif flag.kind == "bool":

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.engines.sglang.resolve.settings import ModelShape
-from oomph.facts.sglang.attention import FA4_PAGE, PAGES
+from oomph.facts.sglang.attention import BUILT_FOR, FA4_PAGE, PAGES
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import Device, Model
 from oomph.units import GIB
@@ -43,7 +43,8 @@ def choose_kernels(
         attention = "triton"
     page = _page(page, {attention, prefill, decode}, shape, device)
     prefill, decode = prefill or attention, decode or attention
-    return Kernels(attention, prefill, decode, page or 1, _refusal(shape, facts, attention, prefill, decode))
+    refusal = _refusal(shape, facts, attention, prefill, decode) or _not_built(device, prefill, decode)
+    return Kernels(attention, prefill, decode, page or 1, refusal)
 
 
 def _flag(flags: Mapping[str, Any], name: str) -> str:
@@ -111,6 +112,13 @@ def _page(page: int, kernels: set[str], shape: ModelShape, device: Device) -> in
         if name in kernels and page not in allowed:
             page = instead
     return FA4_PAGE if "fa4" in kernels and not shape.is_latent and device.capability[0] == 10 else page
+
+
+def _not_built(device: Device, *kernels: str) -> str:
+    if device.vendor != "nvidia":
+        return ""
+    rows = (BUILT_FOR[name] for name in kernels if name in BUILT_FOR)
+    return next((words for majors, words in rows if device.capability[0] not in majors), "")
 
 
 def _refusal(shape: ModelShape, facts: Facts, attention: str, prefill: str, decode: str) -> str:

@@ -2,6 +2,7 @@
 
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.engines.sglang.weights.lora import lora_of
+from oomph.engines.sglang.weights.online import format_refusal
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.parsers import CHOICES
 from oomph.ir import Deployment, Experts, Linear, Model
@@ -17,6 +18,7 @@ def refusal_before_load(
         or _text_only(model, facts, deployment)
         or _groups(settings)
         or _no_class(model, shape, facts)
+        or format_refusal(model, str(deployment.flags.get("quantization") or ""))
         or _no_rocm_format(model, facts, deployment)
         or _old_card(model, facts, deployment)
         or _heads(model, settings)
@@ -65,8 +67,18 @@ def _text_only(model: Model, facts: Facts, deployment: Deployment) -> str:
 
 
 def _groups(settings: Settings) -> str:
-    """arg_groups/parallel_hook.py:326."""
-    return "AssertionError" if settings.tp_size % settings.attn_dp_size else ""
+    """arg_groups/parallel_hook.py:326; distributed/parallel_state.py initialize_model_parallel: the ranks
+    that share experts are some of the tensor-parallel ones, also where the model has no experts."""
+    if settings.tp_size % settings.attn_dp_size:
+        return "AssertionError"
+    if settings.ep_size > settings.tp_size:
+        return f"AssertionError (--ep-size {settings.ep_size} is more than --tp-size {settings.tp_size})"
+    if settings.tp_size % settings.ep_size:
+        return (
+            f"ValueError: the new group's rank should be within the world_size set by init_process_group (--ep-size "
+            f"{settings.ep_size} does not divide --tp-size {settings.tp_size})"
+        )
+    return ""
 
 
 def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:
@@ -88,7 +100,7 @@ def _too_old(deployment: Deployment) -> str:
 
 def _no_rocm_format(model: Model, facts: Facts, deployment: Deployment) -> str:
     """configs/model_config.py:2156 (0.5.23) _verify_quantization."""
-    method = model.quantization.method if model.quantization is not None else ""
+    method = model.quantization.method if model.quantization is not None else deployment.flags.get("quantization") or ""
     if deployment.gpus[0].vendor != "amd" or not method or method in facts.weights.rocm_formats:
         return ""
     name = "modelopt_fp8" if method == "modelopt" else method
@@ -97,7 +109,7 @@ def _no_rocm_format(model: Model, facts: Facts, deployment: Deployment) -> str:
 
 def _old_card(model: Model, facts: Facts, deployment: Deployment) -> str:
     """model_loader/loader.py:259 (0.5.23): the compute capability that the quantisation asks for."""
-    method = model.quantization.method if model.quantization is not None else ""
+    method = model.quantization.method if model.quantization is not None else deployment.flags.get("quantization") or ""
     oldest = facts.weights.oldest_cards.get(method, 0)
     major, minor = deployment.gpus[0].capability
     if deployment.gpus[0].vendor != "nvidia" or major * 10 + minor >= oldest:

@@ -27,7 +27,7 @@ def match(case: Case) -> Finding | None:
     if shown is None and case.stage == "kv_check" and case.death.basis == "milestone":
         shown = case.first("sg_weights")  # its words are not in the text; what is left of the card behind the load is
     if shown is None:
-        return None
+        return _told(case)
     weights, left = case.value("sg_weights", "weights"), case.value("sg_weights", "avail")
     fraction = case.real("sg_no_pool", "fraction") or case.flag("mem_fraction_static")
     above = case.real("sg_no_pool", "above")
@@ -52,3 +52,13 @@ def match(case: Case) -> Finding | None:
         remedies,
         {"share_down": "it makes the share that is already full smaller"},
     )
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that nothing was left for the pool behind the load."""
+    if not case.told_short_at("kv_check"):
+        return None
+    text = "By what you say the weights fill the static share, and nothing is left in it for KV."
+    levers = ("share_up", "checkpoint", ("more_gpus", 2 * case.tp), "offload")
+    useless = {"share_down": "it makes the share that is already full smaller"}
+    return Finding(Tier.LIKELY, text, (case.death.line,), levers, useless)

@@ -2,6 +2,8 @@
 at its end. With overlap the next step is scheduled while one runs. Steps in which the same requests decode, and nothing
 else can happen, are taken many at once; they leave everything as one by one would."""
 
+from functools import lru_cache
+
 from oomph.engines.sglang.scheduler.live import Live
 from oomph.engines.sglang.scheduler.scheduler import Batch, Scheduler
 from oomph.engines.sglang.scheduler.settings import Settings
@@ -27,6 +29,7 @@ class Loop(Scheduler):
         self.whole_rate = sum(rate for group, rate in rates if group.kind == "full")
         self.once_rate = sum(rate for group, rate in rates if group.kind in RECURRENT)
         self.spans = [(g.span, rate) for g, rate in rates if g.kind != "full" and g.kind not in RECURRENT]
+        self.fixed = lru_cache(1 << 16)(time.fixed)
 
     def run(self, max_steps: int = FAR) -> bool:
         """True: `max_steps` are reached and there is more to do."""
@@ -96,7 +99,7 @@ class Loop(Scheduler):
             ticks += self.time.chunk(self.groups, prefix, new)
         count = len(batch.prompts) + len(decoding)
         self.work += count
-        return ticks + self.time.fixed(tokens, count)
+        return ticks + self.fixed(tokens, count)
 
     def _count(self, ticks: int, steps: int, batch: Batch) -> None:
         self.steps += steps
@@ -108,7 +111,7 @@ class Loop(Scheduler):
     # --- many steps at once
 
     def _leap(self) -> int:
-        """Steps until somebody may end, start, be retracted, or a leaf has to leave the tree."""
+        """Steps until somebody may end, start or be retracted."""
         last = self.last
         if last is None or last.kind != "decode" or self.chunked is not None or not self.running:
             return 0
@@ -118,7 +121,8 @@ class Loop(Scheduler):
         if self.waiting and (not self.is_full or self.settings.preemption):
             return 0
         count = min([request.max_new - request.new for request in running]) - 1
-        while count > 1 and self.free_pages - self._pages(count) < len(running):
+        free = self.free_pages + self.tree.evictable // self.page
+        while count > 1 and free - self._pages(count) < len(running):
             count //= 2
         if count > 1 and not self.is_full:
             count = self._steps_before_arrival(count)
@@ -130,11 +134,14 @@ class Loop(Scheduler):
             return count * len(self.running)
         return sum([cdiv(r.allocated + count, page) - cdiv(r.allocated, page) for r in self.running])
 
-    def _series(self, count: int) -> int:
-        """Ticks of so many steps of all that run."""
+    def _held(self) -> int:
+        """Tokens of all that run."""
+        return sum([request.allocated for request in self.running])
+
+    def _series(self, count: int, before: int) -> int:
+        """Ticks of so many steps of all that run, which have `before` tokens."""
         batch = len(self.running)
-        before = sum([request.allocated for request in self.running])
-        ticks = count * (self.time.fixed(batch, batch) + self.once_rate * batch)
+        ticks = count * (self.fixed(batch, batch) + self.once_rate * batch)
         ticks += self.whole_rate * (count * before + batch * count * (count + 1) // 2)
         for span, rate in self.spans:
             for request in self.running:
@@ -149,12 +156,12 @@ class Loop(Scheduler):
         arrival = self.clients.arrival
         if arrival is None:
             return count
-        lag = int(self.settings.overlap)
+        lag, before = int(self.settings.overlap), self._held()
 
         def sees(rounds: int) -> int:
             """When the last of so many rounds looks."""
             steps = rounds - 1 - lag
-            return self.flight_start if steps < 0 else self.now + (self._series(steps) if steps else 0)
+            return self.flight_start if steps < 0 else self.now + (self._series(steps, before) if steps else 0)
 
         if sees(count) < arrival[0]:
             return count
@@ -170,13 +177,18 @@ class Loop(Scheduler):
     def _take_steps(self, count: int) -> None:
         settings, running = self.settings, self.running
         start = self.now
-        ticks, last = self._series(count), self._series(count - 1)
+        before = self._held()
+        ticks, last = self._series(count, before), self._series(count - 1, before)
         self.now += ticks
+        # Step by step the same leaves leave the tree, in the same order: as many as the last step still needs.
+        self._evict((self._pages(count - 1) + len(running)) * self.page)
         self.free_pages -= self._pages(count)
-        for _ in range(count):
-            if self.ratio <= settings.least_ratio:
+        ratio, least, decay = self.ratio, self.least_ratio, self.decay
+        for _ in range(count):  # one by one: a product would be rounded otherwise
+            if ratio <= least:
                 break
-            self.ratio = max(self.ratio - settings.decay, settings.least_ratio)
+            ratio -= decay
+        self.ratio = ratio if ratio > least else least
         for request in running:
             request.allocated += count
             request.new += count

@@ -63,9 +63,7 @@ class RadixTree:
             child = node.children.get(sequence.page(node.end, size))
             if child is None:
                 break
-            assert child.sequence is not None
-            stop = child.sequence.common(sequence, child.start, min(child.end, tokens))
-            stop -= (stop - child.start) % size
+            stop = self._common(child, sequence, tokens)
             if not self.unified:
                 self._touch(child, now)
             if stop < child.end:
@@ -81,6 +79,16 @@ class RadixTree:
                 walked = walked.parent
         return node
 
+    def _common(self, child: Node, sequence: Sequence, tokens: int) -> int:
+        """The end of the whole pages that a node has in common with the first `tokens` of a sequence."""
+        own, end = child.sequence, child.end
+        assert own is not None
+        stop = end if end < tokens else tokens
+        if own is sequence:
+            return stop - (stop - child.start) % self.page_size
+        stop = own.common(sequence, child.start, stop)
+        return stop - (stop - child.start) % self.page_size
+
     def insert(self, sequence: Sequence, tokens: int, priority: int = 0, counted: int = 0) -> tuple[int, Node]:
         """(tokens that were there before, the end of the path). Nodes that end behind `counted` get a hit."""
         size = self.page_size
@@ -88,24 +96,27 @@ class RadixTree:
         node = self.root
         known = 0
         while node.end < tokens:
-            child = node.children.get(sequence.page(node.end, size))
+            key = sequence.page(node.end, size)
+            child = node.children.get(key)
             if child is None:
                 break
-            assert child.sequence is not None
-            self._touch(child, self._tick() if self.unified else now)
-            stop = child.sequence.common(sequence, child.start, min(child.end, tokens))
-            stop -= (stop - child.start) % size
-            node = self._split(child, stop) if stop < child.end else child
+            child.accessed = self._tick() if self.unified else now
+            stop = self._common(child, sequence, tokens)
+            if stop < child.end:
+                self._offer(child)
+                child = self._split(child, stop)
+            node = child
             known = node.end
-            node.priority = max(node.priority, priority)
+            if priority > node.priority:
+                node.priority = priority
             if known > counted:
                 node.hits += 1
             self._offer(node)
         if node.end < tokens:
             leaf = Node(sequence, node.end, tokens, node, self._tick())
             leaf.priority, leaf.hits = priority, int(tokens > counted)
-            node.children[sequence.page(node.end, size)] = leaf
-            self.evictable += leaf.size
+            node.children[key] = leaf
+            self.evictable += tokens - leaf.start
             self._offer(leaf)
             node = leaf
         return known, node
@@ -161,6 +172,6 @@ class RadixTree:
         self._offer(node)
 
     def _offer(self, node: Node) -> None:
-        if not node.lock and not node.children and node is not self.root:
+        if not node.lock and not node.children:  # the root is always locked
             self.entries += 1
             heappush(self.heap, (self.key(node), self.entries, node))

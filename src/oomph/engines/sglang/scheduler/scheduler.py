@@ -43,6 +43,7 @@ class Scheduler:
         self.last: Batch | None = None
         self.in_flight: Batch | None = None  # its tokens are not known yet
         self.ratio = settings.first_ratio
+        self.least_ratio, self.decay = settings.least_ratio, settings.decay
         self.entries = self.processed = self.preemptions = 0
         self.some_ended = False  # since the running batch was last looked through
         self.aborted: list[Live] = []  # nothing was left for the last one: the server gives it up
@@ -224,7 +225,7 @@ class Scheduler:
             self.is_full = False
             return None
         if fits:
-            self.ratio = max(self.ratio - self.settings.decay, self.settings.least_ratio)
+            self.ratio = max(self.ratio - self.decay, self.least_ratio)
         else:
             self._retract()
         if len(self.running) < before:

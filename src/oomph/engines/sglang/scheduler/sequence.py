@@ -25,6 +25,8 @@ class Sequence:
     def page(self, start: int, size: int) -> tuple[tuple[int, int], ...]:
         """What the tokens from `start` on are: the key of a child in the tree."""
         index = bisect_right(self.ends, start)
+        if self.ends[index] >= start + size:  # nearly always
+            return (self.segments[index],)
         pieces = [self.segments[index]]
         while self.ends[index] < start + size:
             index += 1
