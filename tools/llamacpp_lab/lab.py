@@ -69,7 +69,7 @@ def settings(dice: random.Random, path: Path) -> Row:
     if not encoder and dice.random() < 0.35:
         words += cache_types(dice, quantised_values=flash != "off")
     words += pooling(dice, encoder=encoder)
-    words += placement(dice, layers, routed="expert_count" in meta)
+    words += placement(dice, layers, gpus, routed="expert_count" in meta)
     words += ["-nkvo"] if dice.random() < 0.08 else []
     words += ["--no-op-offload"] if dice.random() < 0.1 else []
     words += ["--swa-full"] if "attention.sliding_window" in meta and dice.random() < 0.25 else []
@@ -81,8 +81,10 @@ def settings(dice: random.Random, path: Path) -> Row:
 
 
 def cache_types(dice: random.Random, *, quantised_values: bool) -> list[str]:
-    """Keys and values alike or not; quantised values need flash attention."""
+    """Keys and values alike or not, or keys alone; quantised values need flash attention."""
     keys = dice.choice(("q8_0", "q4_0", "q5_1", "q5_0", "q4_1", "iq4_nl", "bf16", "f32"))
+    if dice.random() < 0.25:
+        return ["-ctk", keys]
     values = dice.choice((keys, "q8_0", "f16")) if quantised_values else dice.choice(("f16", "bf16", "f32"))
     return ["-ctk", keys, "-ctv", values]
 
@@ -96,28 +98,25 @@ def pooling(dice: random.Random, *, encoder: bool) -> list[str]:
     return []
 
 
-def placement(dice: random.Random, layers: int, *, routed: bool) -> list[str]:
-    chance = dice.random()
+def placement(dice: random.Random, layers: int, gpus: int, *, routed: bool) -> list[str]:
+    chance, whole = dice.random(), ["-ngl", dice.choice(("99", "99", "all"))]
     if routed and chance < 0.45:
-        return [*dice.choice((["--cpu-moe"], ["--n-cpu-moe", str(dice.randint(1, layers))])), "-ngl", "99"]
+        some = [dice.choice(("--n-cpu-moe", "-ncmoe")), str(dice.randint(1, layers))]
+        return [*dice.choice((["--cpu-moe"], some, some)), *whole]
     if chance < 0.6:
         return ["-ngl", str(dice.randint(0, layers))]
-    if chance < 0.68:
-        return [
-            "-ngl",
-            "99",
-            "-ot",
-            dice.choice(
-                (
-                    r"ffn_(up|down)\.weight=CPU",
-                    r"blk\.[0-2]\..*=CPU",
-                    "attn_.*=CPU",
-                    "output.weight=CPU",
-                    r"blk\.1\.ffn.*=CPU,token_embd.*=CPU",
-                )
-            ),
+    if chance < 0.72:
+        rules = [
+            r"ffn_(up|down)\.weight=CPU",
+            r"blk\.[0-2]\..*=CPU",
+            "attn_.*=CPU",
+            "output.weight=CPU",
+            r"blk\.1\.ffn.*=CPU,token_embd.*=CPU",
         ]
-    return ["-ngl", "99"]
+        other = f"Vulkan{gpus - 1}"
+        rules += [rf"blk\.[0-2]\.={other}", rf"blk\.0\.ffn.*={other},blk\.1\.attn.*=CPU"] if gpus > 1 else []
+        return [*whole, "-ot", dice.choice(rules)]
+    return whole
 
 
 def is_counted(row: Row, folder: Path) -> bool:

@@ -1,5 +1,6 @@
 // llama-server's start without HTTP: the argument parser, the slots, the output limits, model, context, draft context.
 // COUNT_ONLY=1: what each device would hold, without loading. FIT_ONLY=1: what --fit decides.
+// MEASURE=1: what the first NVIDIA GPU has in use before and after the load, after a batch, a prompt and 16 tokens.
 #include "arg.h"
 #include "common.h"
 #include "fit.h"
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <unistd.h>
+#include <vector>
 
 // tools/server/server-context.cpp, server_output_limits
 static void set_output_limits(common_params & params) {
@@ -44,12 +47,55 @@ static void print_fit(common_params & params) {
     fprintf(stderr, "\n");
 }
 
+// NVML's own structures, so that nothing of CUDA is needed to build this.
+static void print_used(const char * moment) {
+    static unsigned long long memory[3]; // total, free, used
+    static void * device = nullptr;
+    static int (*read_memory)(void *, void *) = nullptr;
+    if (!getenv("MEASURE")) {
+        return;
+    }
+    if (!device) {
+        void * library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        if (!library) {
+            return;
+        }
+        ((int (*)()) dlsym(library, "nvmlInit_v2"))();
+        ((int (*)(unsigned, void **)) dlsym(library, "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
+        read_memory = (int (*)(void *, void *)) dlsym(library, "nvmlDeviceGetMemoryInfo");
+    }
+    read_memory(device, memory);
+    printf("MEM: %s nvml_used=%llu\n", moment, memory[2]);
+    fflush(stdout);
+}
+
+// As a server meets them: a short batch, then a prompt that fills the first slot in steps of n_batch, then tokens.
+static void serve(llama_context * context, bool encodes) {
+    const int batch = llama_n_batch(context), slot = llama_n_ctx_seq(context);
+    std::vector<llama_token> tokens(batch, 3);
+    llama_decode(context, llama_batch_get_one(tokens.data(), std::min(batch, encodes ? 16 : 2)));
+    print_used("first_batch");
+    const int prompt = std::min(slot - 64, 8192);
+    for (int done = 0; done + batch <= prompt; done += batch) {
+        if (encodes) {
+            llama_memory_clear(llama_get_memory(context), false);
+        }
+        llama_decode(context, llama_batch_get_one(tokens.data(), batch));
+    }
+    print_used("prompt");
+    for (int i = 0; i < 16 && !encodes; i++) {
+        llama_decode(context, llama_batch_get_one(tokens.data(), 1));
+    }
+    print_used("tokens");
+}
+
 int main(int argc, char ** argv) {
     common_params params;
     common_init();
     if (!common_params_parse(argc, argv, params, LLAMA_EXAMPLE_SERVER)) {
         return 1;
     }
+    print_used("start");
     llama_backend_init();
     if (params.embedding) {
         params.n_batch = std::min(params.n_batch, params.n_ubatch);
@@ -84,8 +130,12 @@ int main(int argc, char ** argv) {
         common_log_flush(common_log_main());
         fprintf(stderr, "LOAD: draft %s\n", context->context() ? "ok" : "failed");
     }
+    print_used("loaded");
     common_memory_breakdown_print(start->context());
     common_log_flush(common_log_main());
+    if (getenv("MEASURE")) {
+        serve(start->context(), params.embedding);
+    }
     fprintf(stderr, "LOAD: ok\n");
     return 0;
 }

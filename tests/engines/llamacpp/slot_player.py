@@ -12,7 +12,7 @@ from oomph.answers.bare_plan import run
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.scheduler.build import slots_of
 from oomph.engines.llamacpp.scheduler.loop import Piece, SlotLoop
-from oomph.engines.llamacpp.scheduler.slots import Live, Slots
+from oomph.engines.llamacpp.scheduler.slots import Live, Slot, Slots
 from oomph.simulate.config import Config, Group, Job, Record
 from oomph.simulate.timing import unit
 from oomph.sources.gguf.header import read
@@ -63,12 +63,23 @@ class Watched(SlotLoop):
         self.gone: list[list[int]] = []
         self.clients.in_flight = 1 << 30
 
-    def _decode(self, pieces: list[Piece]) -> None:
+    def _update_slots(self) -> None:
+        self.batch, self.views = [], 0
+        super()._update_slots()
+
+    def _decode(self, generating: list[Slot], prompts: list[Piece]) -> None:
+        self._keep([*((slot, 1, True) for slot in generating), *prompts])
+        self.views = 1
+        super()._decode(generating, prompts)
+
+    def _decode_in_views(self, pieces: list[Piece], total: int) -> None:
+        self._keep(pieces)
+        super()._decode_in_views(pieces, total)
+
+    def _keep(self, pieces: list[Piece]) -> None:
         self.batch = [
             [slot.id, slot.tokens - count, slot.request.generated > 0] for slot, count, _ in pieces if slot.request
         ]
-        self.views = 0
-        super()._decode(pieces)
 
     def _view(self, pieces: list[Piece], start: int, size: int) -> None:
         self.views += 1

@@ -225,6 +225,7 @@ def test_the_context_is_what_was_asked_for_or_the_tier(wanted: int | None, conte
 def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int = 0, risk: str = "") -> Any:
     return SimpleNamespace(
         verdict=SimpleNamespace(outcome=outcome, risk=risk),
+        ranks=(),
         resolved={
             "layers": 4, "offloaded": offloaded, "n_seq_max": slots,
             "host": {"weights": 5, "parts": {"experts": experts} if experts else {}},
@@ -238,12 +239,13 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
 def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(offer, "SLOTS", (8, 4, 2))
     monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": int(words[1])}))
+    monkeypatch.setattr(offer, "_rate", lambda plan, users: None)
 
     def planner(deployment: Any) -> Any:
         slots = deployment.flags["slots"]
         return _served(slots, "fits" if slots in fits else "fails")
 
-    answer = offer.best(lambda choice: (choice.quant, str(choice.slots)), TWO, ("Q8_0",), users, planner)
+    answer = offer.best(lambda choice, _: (choice.quant, str(choice.slots)), 8, TWO, ("Q8_0",), users, planner)
     assert (answer.users, answer.words) == (float(most), ("Q8_0", str(most)))
 
 
@@ -262,7 +264,7 @@ def test_an_offer_that_does_not_hold_them_says_why(
     plan: Any, users: int, why: str, served: float, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
-    answer = offer.best(lambda choice: (choice.quant, str(choice.slots)), TWO, ("Q8_0",), users, lambda _: plan)
+    answer = offer.best(lambda choice, _: (choice.quant, str(choice.slots)), 8, TWO, ("Q8_0",), users, lambda _: plan)
     assert answer.why.startswith(why) and answer.users == served
 
 

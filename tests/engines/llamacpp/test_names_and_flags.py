@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import toys
 
 from oomph.answers.plan import plan
 from oomph.errors import CommandError, OomphError
+from oomph.facts.llamacpp.architectures import ARCHITECTURES, NOT_PLANNED
 
 
 def test_an_unknown_flag_is_refused_in_its_parsers_words() -> None:
@@ -51,3 +55,71 @@ def test_no_more_is_read_again_than_is_mapped() -> None:
     command = "llama-server -hf meta-llama/Llama-3.1-8B-Instruct:Q4_K_M -c 4096 -np 1 -dev none"
     host = plan(command, gpu="RTX 3060 12GB", ram="4GiB").host
     assert host is not None and 0 < host.absent_bytes <= host.mapped_bytes
+
+
+@pytest.mark.parametrize("flag", ["--no-mmap", "--mlock", "--direct-io"])
+def test_flags_that_a_named_build_lost_are_refused_in_its_words(flag: str) -> None:
+    command = f"llama-server -m Qwen3-8B-Q4_K_M.gguf -c 4096 {flag}"
+    with pytest.raises(CommandError, match="--load-mode"):
+        plan(command, gpu="RTX 3090", engine="llama.cpp==v0.5.0")
+    assert plan(command, gpu="RTX 3090", engine="llama.cpp==b10883").fits
+    assert plan(command, gpu="RTX 3090").fits  # nobody said which build
+
+
+# src/llama-arch.cpp of v0.5.0, but for projectors
+LOADED = """
+    afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet bloom chameleon
+    chatglm codeshell cogvlm cohere2 cohere2moe command-r dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32
+    deepseek4 dflash dots1 dots3note dream eagle3 ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon
+    falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe gpt-oss
+    gpt2 gptj gptneox granite granite_swa granitehybrid granitemoe graniteswitch grok grovemoe hrm_text
+    hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 hy_v4 internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3 kimi-k3
+    kimi-linear laguna lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 maple mellum
+    mimo2 minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt muse-glimmer
+    nanbeige nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion
+    paddleocr pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe qwen2vl qwen3
+    qwen35 qwen35moe qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rwkv6 rwkv6qwen2 rwkv7
+    seed_oss smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder talkie
+    wavtokenizer-dec xverse
+""".split()  # noqa: SIM905
+
+
+def test_every_architecture_of_llamacpp_is_planned_or_refused_by_name(tmp_path: Path) -> None:
+    assert len(LOADED) == 151 and set(LOADED) == ARCHITECTURES.keys() | NOT_PLANNED.keys()
+    assert not ARCHITECTURES.keys() & NOT_PLANNED.keys()
+    for name, reason in NOT_PLANNED.items():
+        path = tmp_path / f"{name}.gguf"
+        meta = {f"{name}.block_count": 2, f"{name}.embedding_length": 256, "general.architecture": name}
+        toys.write(path, meta, [("token_embd.weight", (256, 512), "Q8_0")])
+        with pytest.raises(OomphError, match=f"architecture {name} are not planned: {reason[:20]}"):
+            plan(f"llama-server -m {path} -c 4096", gpu="RTX 3090")
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("qwen3-8b", "-hf unsloth/Qwen3-8B-GGUF"),
+        ("qwen3-8b:Q8_0", "-hf unsloth/Qwen3-8B-GGUF:Q8_0"),
+        ("a/b/c:Q4_K_M", ""),
+    ],
+)
+def test_a_repository_has_an_owner(name: str, fix: str) -> None:
+    refused = plan(["llama-server", "-hf", name, "-c", "4096"], gpu="RTX 4090")
+    assert (refused.verdict.outcome, refused.verdict.refusal) == ("fails", "model")
+    assert "invalid HF repo format" in refused.verdict.message
+    assert refused.advice is not None
+    assert [one.change.label for one in refused.advice.fixes] == ([fix] if fix else [])
+    assert all(plan(one.command, gpu="RTX 4090").fits for one in refused.advice.fixes)
+
+
+def test_a_repository_without_gguf_files_is_said() -> None:
+    note = "llama.cpp wants a GGUF file of that repository, and none is known there; unsloth/Qwen3-8B-GGUF has some"
+    assert any(note in one for one in plan("llama-server -hf Qwen/Qwen3-8B -c 4096", gpu="RTX 4090").warnings)
+    with_files = plan("llama-server -hf unsloth/Qwen3-8B-GGUF -c 4096", gpu="RTX 4090")
+    assert not any("none is known" in one for one in with_files.warnings)
+
+
+def test_a_name_that_ollama_writes_with_a_colon_is_said() -> None:
+    colon = "Ollama's library calls it qwen3:8b"
+    assert any(colon in one for one in plan("ollama run qwen3-8b", gpu="RTX 4090").warnings)
+    assert not any("library calls it" in one for one in plan("ollama run qwen2.5-coder", gpu="RTX 4090").warnings)

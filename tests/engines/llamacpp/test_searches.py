@@ -12,7 +12,9 @@ from oomph.answers.plan import plan
 from oomph.doctor.explain import explain
 from oomph.engines.llamacpp.offer import Choice
 from oomph.search.cards import cards
+from oomph.search.fit import fit
 from oomph.search.request import Want
+from oomph.search.screen import SCREEN
 
 
 def row(path: Path, gpu: str, context: int = 8192) -> Row:
@@ -90,3 +92,48 @@ def test_the_page_searches_files_and_cards_of_the_engine_that_is_asked_for() -> 
     assert "llama-server -m Qwen3-8B" in answer_fit(asked)["html"] and answer_fit(asked)["met"]
     assert "ollama run" in answer_fit({**asked, "engine": "ollama"})["html"]
     assert "llama-server -m Qwen3-8B" in answer_cards({**asked, "context": "8192"})["html"]
+
+
+def test_fit_takes_a_file_as_it_is_with_the_longest_context_that_the_card_holds(dense: Path) -> None:
+    answer = fit(str(dense), "RTX 3060 12GB")
+    assert answer.engine == "llama.cpp" and answer.met and answer.pick is not None
+    point, command = answer.pick.point, answer.pick.command
+    assert point.context > 16384 and f"-m {dense} -c {point.context} -np 1" in command
+    card = {"name": "RTX 3060 12GB", "used_bytes": SCREEN}
+    assert plan(command, gpu=card).verdict.outcome == "fits"
+    longer = command.replace(f"-c {point.context}", f"-c {point.context + 2048}")
+    resolved = plan(longer, gpu=card).resolved
+    assert resolved["offloaded"] < resolved["layers"]
+
+
+def test_fit_says_what_is_on_the_cpu_and_how_fast_a_file_is(routed: Path) -> None:
+    answer = fit(str(routed), "6GiB", context=8192)
+    assert answer.pick is not None and "of weights on the CPU" in answer.pick.gives_up[0]
+    slow = fit(str(routed), "RTX 2060").pick
+    fast = fit(str(routed), "RTX 4090").pick
+    assert slow is not None and fast is not None and slow.speed is not None and fast.speed is not None
+    assert slow.speed.one_user < fast.speed.one_user < 400  # 24 layers with 8 of 128 experts
+
+
+def test_what_is_asked_for_and_not_there_is_answered_with_the_nearest(dense: Path) -> None:
+    answer = fit(str(dense), "RTX 4090", context=1 << 20)
+    assert not answer.met and answer.pick is not None and answer.nearest == (answer.pick,)
+    assert answer.pick.point.context <= 131072
+
+
+def test_ollama_is_searched_alike_and_its_settings_are_the_servers() -> None:
+    answer = fit("Qwen/Qwen3-8B", "RTX 3060 12GB", engine="ollama", users=2)
+    assert answer.met and answer.pick is not None
+    assert answer.pick.command.endswith("ollama serve & ollama run qwen3:8b")
+    assert "OLLAMA_NUM_PARALLEL=2" in answer.pick.command
+
+
+def test_where_nothing_can_be_read_along_no_step_of_speed_is_given_up_for_bits() -> None:
+    """Each half of the speed of reading is a step of the objective; within one of them more bits are taken."""
+    rows = {
+        gpu: compare("Qwen/Qwen3-32B", gpu=gpu, context=8192, engines=("llamacpp",)).rows[0]
+        for gpu in ("RTX 4060", "GTX 1060 6GB", "RTX 3090")
+    }
+    assert "Q5_K_M" in rows["RTX 4060"].command and 2.5 < (rows["RTX 4060"].tokens_per_second or 9) < 5
+    assert "Q4_K_M" in rows["GTX 1060 6GB"].command and 2.5 < (rows["GTX 1060 6GB"].tokens_per_second or 9) < 5
+    assert "Q4_K_M" in rows["RTX 3090"].command or "Q5_K_M" in rows["RTX 3090"].command

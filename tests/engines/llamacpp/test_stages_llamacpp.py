@@ -147,3 +147,22 @@ def test_an_allocation_that_nothing_stands_beside(words: tuple[str, ...], is_alo
 def test_the_function_below_an_error_is_its_own(at: int, function: str, stage: bool) -> None:
     line = Observation(at, "lc_where", {"function": function})
     assert (where([line], 10) is not None) is stage
+
+
+def test_what_a_command_in_the_text_sets_is_not_advised() -> None:
+    """A log of v0.5.0 at its default verbosity under the command that was typed."""
+    text = """$ llama-server -m qwen3-30b-a3b.gguf -c 2048 -np 1 --cpu-moe -ngl 99 -fit off
+0.03.269.793 W llama_model_loader: tensor overrides to CPU are used with mmap enabled
+ggml_vulkan: Device memory allocation of size 236464128 failed.
+ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory
+0.05.807.297 E ggml_gallocr_reserve_n_impl: failed to allocate Vulkan0 buffer of size 236464128
+0.05.824.173 E graph_reserve: failed to allocate compute buffers
+0.05.878.514 E llama_init_from_model: failed to initialize the context: failed to allocate compute pp buffers
+0.05.899.997 E cmn  common_init_: failed to create context with model 'qwen3-30b-a3b.gguf'
+"""
+    changes = [remedy.change.label for remedy in explain(text).remedies]
+    assert "--no-op-offload" in changes and "-ub 256" in changes
+    assert not any(change.startswith(("-np", "-c ")) for change in changes)
+    assert any(
+        c.startswith("-np") for c in (r.change.label for r in explain(text.replace("-np 1 ", "-np 4 ")).remedies)
+    )

@@ -54,13 +54,9 @@ def card_search(model: str, request: str) -> Search:
     return Search(seek, least_bytes(name), longest, LEAST_CAPABILITY)
 
 
-def is_file(model: str) -> bool:
-    return model.lower().endswith(".gguf") and bool(place.path_here(model))
-
-
 def source(model: str) -> str:
     """A file is what it is; else the checkpoint to convert: the unquantised one of the family, if it is known."""
-    if is_file(model):
+    if place.is_gguf_file(model):
         return model
     named = load_once(model)
     if named.quantization is None:
@@ -70,7 +66,7 @@ def source(model: str) -> str:
 
 def least_bytes(name: str) -> int:
     """Of the smallest quantisation, less the embedding, which stays in host memory."""
-    smallest, _ = gguf_for(name if is_file(name) else f"{name}:{TAGS[-1]}")
+    smallest, _ = gguf_for(name if place.is_gguf_file(name) else f"{name}:{TAGS[-1]}")
     return sum(s.nbytes for s in smallest.stored if s.role not in ("embed", "multimodal"))
 
 
@@ -96,7 +92,7 @@ class Seeker:
         return plan if safe else None
 
     def best(self) -> str:
-        tags = (FILE,) if is_file(self.name) else TAGS
+        tags = (FILE,) if place.is_gguf_file(self.name) else TAGS
         return next((t for t in tags if self.plan(t, self.context, self.users) is not None), "")
 
     def most_users(self, tag: str) -> int:

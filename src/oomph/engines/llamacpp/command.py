@@ -7,15 +7,29 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from oomph.commands.call import Call, program, short
+from oomph.engines.common.arguments import Use, meant, read_in_order
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.builds import unknown_release
-from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, NOT_PLANNED, ROWS, SWITCHED, SWITCHES, VALUED, Flag
+from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build, unknown_release
+from oomph.facts.llamacpp.flags import (
+    BEFORE_LOAD_MODE,
+    BY_NAME,
+    EXPERTS,
+    MLP,
+    NOT_PLANNED,
+    ROWS,
+    SWITCHED,
+    SWITCHES,
+    VALUED,
+    Flag,
+)
 from oomph.ir import Deployment, Engine
+from oomph.text.late import late_pattern
 
 _MOST = 1 << 31
 _PATTERN = 400  # characters of a regular expression that is still one to run
 _YES = {"1", "on", "true", "enabled", "yes"}
 _NO = {"0", "off", "false", "disabled", "no"}
+_ALONE = ("true", "false", "cpu_moe")  # kinds of flags without a value
 
 
 def deployment(call: Call, release: Engine, request: str = "") -> Deployment:
@@ -24,6 +38,8 @@ def deployment(call: Call, release: Engine, request: str = "") -> Deployment:
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
     flags, notes, passed = parse(call.words[1:], is_known_build=not unknown_release(release.version))
+    if request:
+        _refuse_gone_flags(call.words[1:], parse_build(release.version))
     for row in ROWS:
         text = call.environment.get(row.environment) if row.environment else None
         if text is not None and row.field not in flags:
@@ -35,12 +51,17 @@ def deployment(call: Call, release: Engine, request: str = "") -> Deployment:
     return replace(call.starts(release, model_of(flags), flags, notes, names=_FIELDS), passed=tuple(passed))
 
 
+_OWN_TAG = late_pattern(r"-((?:I?Q\d\w*|BF16|F16))-GGUF$", re.IGNORECASE)
+
+
 def model_of(flags: Mapping[str, Any]) -> str:
     if flags.get("model"):
         return str(flags["model"])
     if flags.get("hf_repo"):
         repo, file = str(flags["hf_repo"]), flags.get("hf_file")
-        return f"{repo.partition(':')[0]}/{file}" if file else repo if ":" in repo else f"{repo}:Q4_K_M"
+        own = _OWN_TAG.search(repo)  # a repository of one file, which its name says: NAME-Q8_0-GGUF
+        tag = own[1].upper() if own else "Q4_K_M"
+        return f"{repo.partition(':')[0]}/{file}" if file else repo if ":" in repo else f"{repo}:{tag}"
     if flags.get("model_url"):
         return str(flags["model_url"])
     raise CommandError("no model is named: llama-server takes -m FILE.gguf or -hf ORG/NAME:QUANT")
@@ -56,50 +77,63 @@ def parse(words: Sequence[str], *, is_known_build: bool = True) -> Parsed:
     flags: dict[str, Any] = {}
     notes: list[str] = []
     passed: list[str] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        row = BY_NAME.get(name.replace("_", "-") if name.startswith("--") else name)
-        at += 1
-        if row is None:
-            first = at - 1
-            if word.startswith("-") and not {name, word} & (SWITCHES | VALUED | SWITCHED):
+    for use in read_in_order(words, _takes):
+        name, row = use.name, _row(use.name)
+        if row is not None:
+            _set(flags, row, name, _text(row, use))
+        elif not name:
+            notes.append(f"{short(use.texts[0])} is no flag of llama.cpp: it would refuse the command")
+        else:
+            if not {name, use.words[0]} & (SWITCHES | VALUED | SWITCHED):
                 notes.append(_unknown(name, is_known_build))
             elif name in NOT_PLANNED:
                 notes.append(f"{name} is not in this plan: what it adds or moves is not counted")
-            if word.startswith("-") and word not in SWITCHES | SWITCHED and not equals and at < len(words):
-                at += 0 if words[at].startswith("-") and not re.fullmatch(r"-\d[\d.]*", words[at]) else 1
-            elif not word.startswith("-"):
-                notes.append(f"{short(word)} is no flag of llama.cpp: it would refuse the command")
-            passed += words[first:at] if word.startswith("-") else []
-            continue
-        if row.kind in ("true", "false", "cpu_moe"):
-            _set(flags, row, name, "on")
-            continue
-        if not equals:
-            if row.kind == "onoff" and (at >= len(words) or words[at].lower() not in {*row.choices, *_YES, *_NO}):
-                _set(flags, row, name, "on")  # builds before mid-2025: -fa alone
-                continue
-            if at >= len(words):
-                raise CommandError(f"error while handling argument {name}: expected value for argument")
-            value = words[at]
-            at += 1
-        _set(flags, row, name, value)
+            passed += use.words
     return Parsed(flags, notes, passed)
+
+
+def _row(name: str) -> Flag | None:
+    return BY_NAME.get(name.replace("_", "-") if name.startswith("--") else name)
+
+
+def _takes(name: str, word: str) -> bool:
+    """Whether the word behind a flag is its value; of a flag that no row has, where it does not look like one."""
+    row = _row(name)
+    if row is None:
+        looks_like_a_flag = word.startswith("-") and not re.fullmatch(r"-\d[\d.]*", word)
+        return name not in SWITCHES | SWITCHED and not looks_like_a_flag
+    # builds before mid-2025: -fa alone
+    return row.kind not in _ALONE and (row.kind != "onoff" or word.lower() in {*row.choices, *_YES, *_NO})
+
+
+def _text(row: Flag, use: Use) -> str:
+    if row.kind in _ALONE or (row.kind == "onoff" and not use.texts):
+        return "on"
+    if not use.texts:
+        raise CommandError(f"error while handling argument {use.name}: expected value for argument")
+    return use.texts[0]
 
 
 def _unknown(name: str, is_known_build: bool) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [*BY_NAME, *SWITCHES, *VALUED, *SWITCHED], 1, 0.8)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    near = meant(get_close_matches(name, [*BY_NAME, *SWITCHES, *VALUED, *SWITCHED], 1, 0.8))
     if is_known_build:
         raise CommandError(
             f"llama.cpp has no flag {short(name)}",
-            hint=f"llama.cpp would stop with: error: invalid argument: {name[:80]}{meant}",
+            hint=f"llama.cpp would stop with: error: invalid argument: {name[:80]}{near}",
         )
-    return f"{short(name)} is no flag of llama.cpp that oomph knows{meant}"
+    return f"{short(name)} is no flag of llama.cpp that oomph knows{near}"
+
+
+def _refuse_gone_flags(words: Sequence[str], build: int) -> None:
+    """Of a build that is named; where it is only assumed, a note says it."""
+    gone = next((word for word in words if word in BEFORE_LOAD_MODE), "")
+    if gone and build >= LOAD_MODE_SINCE:
+        raise CommandError(
+            f"llama.cpp b{build} has no flag {gone} (gone since b{LOAD_MODE_SINCE}): {BEFORE_LOAD_MODE[gone]}",
+            hint=f"llama.cpp would stop with: error: invalid argument: {gone}",
+        )
 
 
 def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:

@@ -16,6 +16,7 @@ from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import FIRST, INPUTS
 from oomph.facts.llamacpp.backends import Backend
 from oomph.facts.llamacpp.builds import FLASH_COPY_SINCE, FUSED_EXPERTS_SINCE, graph_facts
+from oomph.ir import Attention
 from oomph.units import MIB
 
 # tests/truth/llamacpp has rows of them: every buffer is within 1 MiB or 1 %
@@ -99,7 +100,7 @@ def reserved(
     alone = layout.full and layout.gpus == 1 and layout.home is None and settings.kv_offload
     # graph_get_cb: norms stay with their layer
     pinned = (layout.full or batch.tokens < machine.offload_batch) and not layout.measured and not alone
-    everywhere = layout.full and settings.kv_offload and not backend.heads and layout.home is None
+    everywhere = layout.full and settings.kv_offload and layout.home is None and _every_head_runs(outline, backend)
     everywhere = everywhere and (backend.mixes_bf16 or settings.type_k == settings.type_v)
     probes = batch.flash and settings.flash_auto and layout.gpus and not everywhere
     if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):
@@ -110,6 +111,15 @@ def reserved(
     hidden = 4 * outline.embd * batch.tokens
     buffers = [_buffer(size, mask, hidden, exact=exact) for size in nbytes[:-1]]
     return Reserved((*buffers, _buffer(nbytes[-1], mask, hidden, exact=exact)), batch.flash)
+
+
+def _every_head_runs(outline: Outline, backend: Backend) -> bool:
+    """Flash attention of these widths runs on a GPU whatever the sizes of the batch are."""
+    if not backend.heads:
+        return True
+    widths = {head.keys for head in backend.heads if head.keys == head.values and head.shared == 1}
+    attentions = (m for _, _, mixers in outline.layers for m in mixers if isinstance(m, Attention))
+    return all(m.kind != "mla" and m.head_dim == m.head_dim_v and m.head_dim in widths for m in attentions)
 
 
 def larger(one: Reserved, other: Reserved) -> Reserved:

@@ -49,6 +49,7 @@ NAMES: dict[str, str] = {
     "fc1": "ffn_up", "fc2": "ffn_down", "c_fc": "ffn_up", "c_proj": "ffn_down", "w1": "ffn_gate", "w3": "ffn_up",
     "w2": "ffn_down", "in_proj_qkvz": "attn_qkv", "in_proj_qkv": "attn_qkv", "in_proj_z": "attn_gate",
     "in_proj_ba": "ssm_ba", "in_proj_a": "ssm_alpha", "in_proj_b": "ssm_beta", "linear_attn.out_proj": "ssm_out",
+    "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
     "mixer.in_proj": "ssm_in", "mixer.out_proj": "ssm_out", "mamba.in_proj": "ssm_in", "mamba.out_proj": "ssm_out",
     "in_proj": "ssm_in", "out_proj": "attn_output", "x_proj": "ssm_x", "dt_proj": "ssm_dt", "conv1d": "ssm_conv1d",
 }  # fmt: skip
@@ -187,6 +188,8 @@ def _name(name: str, role: Role) -> str:
 
 def _param(name: str) -> str:
     """Norms, scales and small tensors keep F32 whatever they are called."""
+    if name.endswith("conv.conv.weight"):  # lfm2.cpp
+        return "shortconv.conv.weight"
     return name if "norm" in name else name.replace(".weight", "_norm.weight")
 
 

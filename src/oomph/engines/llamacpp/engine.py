@@ -70,7 +70,10 @@ class LlamaCpp(GgufEngine):
     card_search = part("engines.llamacpp.cards", "card_search")
     offer = part("engines.llamacpp.offer", "offer")
     levers = part("engines.llamacpp.levers", "levers")
+    refusal_levers = part("engines.llamacpp.levers", "refusal_levers")
     simulation = part("engines.llamacpp.scheduler.build", "build")
+
+    looked_at = part("facts.llamacpp.builds", "LOOKED_AT")
 
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
@@ -93,8 +96,10 @@ class LlamaCpp(GgufEngine):
 
         return [deployment(call, choose_release(self, release)[0], request=release if isinstance(release, str) else "")]
 
-    def file_command(self, name: str, context: int, users: int) -> list[str]:
-        return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
+    def file_command(self, name: str, context: int, users: int, *, whole: bool = True) -> list[str]:
+        """Without `whole` llama.cpp's --fit places what the GPUs do not hold."""
+        words = ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users)]
+        return [*words, "-ngl", "99"] if whole else words
 
     def simulated_model(self, deployment: Deployment) -> Model:
         from oomph.engines.llamacpp.source import gguf_for

@@ -16,7 +16,6 @@ _SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))
 _SMALLER = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XS")
 EIGHT_BITS = "keys and values take 8.5 bits instead of 16"
 SHORTER = "a shorter context"
-SLOWER_PROMPTS = "what is on the CPU is multiplied there: slower prompts"
 
 
 def levers(plan: Plan, model: Model | None = None) -> Iterator[Lever]:
@@ -193,6 +192,25 @@ def _renamed(flags: dict[str, Any], quantisation: str, lower: str) -> dict[str, 
     else:
         renamed = tag.sub(lower, name)
     return {named: renamed} if renamed != name else {}
+
+
+def refusal_levers(plan: Plan) -> Iterator[Lever]:
+    """-hf with a name that is no repository's: those that have files of the model which may be meant."""
+    from oomph.engines.llamacpp.source import repository_of_files
+    from oomph.sources.place import repositories_like
+
+    name, _, tag = str(plan.deployment.flags.get("hf_repo") or "").partition(":")
+    if plan.verdict.refusal != "model" or not name:
+        return
+    files = dict.fromkeys(filter(None, map(repository_of_files, repositories_like(name))))
+    changes = []
+    for rank, repository in enumerate(files):
+        named = {"hf_repo": f"{repository}:{tag}" if tag else repository}
+        model = model_of({**plan.deployment.flags, **named})
+        changes.append(
+            Change("model", f"-hf {named['hf_repo']}", "checkpoint", named, model=model, rank=rank, cost="a repository")
+        )
+    yield Lever("model", tuple(changes))
 
 
 # What a person can change about a llama.cpp command that its host has no memory for.

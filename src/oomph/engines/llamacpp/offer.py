@@ -1,6 +1,7 @@
 """What llama.cpp can do for a model on some GPUs, best by the objective of a search: the most exact GGUF that stays on
-them, first with a 16-bit cache, then with 8 bits or a smaller micro-batch; where none stays, the most exact that people
-can read along with experts or layers on the CPU. A local file is taken as it is. Ollama is asked in the same way."""
+them and that people can read along with, first with a 16-bit cache, then with 8 bits or a smaller micro-batch; where
+none stays, the most exact that people can read along with experts or layers on the CPU. A local file is taken as it is.
+Ollama is asked in the same way."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,13 +12,13 @@ from oomph.commands import parse_command
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.ir import Device, Plan
-from oomph.ir.objective import Standing, reads_well, serving_objective, speed_step, users_step
+from oomph.ir.objective import Standing, reads_well, serving_objective, slowness, speed_step, users_step
 from oomph.sources import place
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
 SLOTS = (32, 16, 8, 4, 2, 1)
-MICRO_BATCH = 512  # llama-server's own
+_EMBEDDING = 3 << 30  # chosen: no embedding that stays in host memory is larger
 
 
 class Choice(Struct, frozen=True):
@@ -35,30 +36,31 @@ class Choice(Struct, frozen=True):
         return (*(["16-bit KV cache"] if self.cache else []), *(["large prefill steps"] if self.micro_batch else []))
 
 
-Command = Callable[[Choice], tuple[str, ...]]
+Command = Callable[[Choice, int], tuple[str, ...]]  # of a choice and a context
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
-    local = model.lower().endswith(".gguf") and bool(place.path_here(model))
+    local = place.is_gguf_file(model)
 
-    def command(choice: Choice) -> tuple[str, ...]:
+    def command(choice: Choice, length: int) -> tuple[str, ...]:
         file = model if local else f"{model.rpartition('/')[2]}-{choice.quant}.gguf"
-        words = ["llama-server", "-m", file, "-c", str(context * choice.slots), "-np", str(choice.slots)]
+        words = ["llama-server", "-m", file, "-c", str(length * choice.slots), "-np", str(choice.slots)]
         words += ["-ctk", choice.cache, "-ctv", choice.cache] if choice.cache else []
         words += ["-ub", str(choice.micro_batch)] if choice.micro_batch else []
         words += ["--n-cpu-moe", str(choice.experts)] if choice.experts else []
         words += ["-ngl", str(choice.layers)] if choice.layers else []
         return tuple(words)
 
-    return best(command, gpus, ("",) if local else QUANTS, users, planner, placed=True, cached=True)
+    return best(command, context, gpus, ("",) if local else QUANTS, users, planner, placed=True, cached=True)
 
 
 def best(
-    command: Command, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner, *,
+    command: Command, context: int, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner, *,
     placed: bool = False, cached: bool = False,
 ) -> Offer:  # fmt: skip
     """For at least so many users. `placed`: what is on the CPU can be said; `cached`: so can the cache's type."""
-    search = _Search(command, gpus, planner, users)
+    search = _Search(command, context, gpus, planner, users)
+    slow: list[Choice] = []
     caches = (
         (Choice("", users), Choice("", users, "q8_0"), Choice("", users, "q8_0", 256))
         if cached
@@ -71,15 +73,23 @@ def best(
             if plan is None:
                 break
             if _holds(plan, users):
-                return search.widest(choice, plan)
+                if reads_well(_rate(plan, users)):
+                    return search.widest(choice, plan)
+                slow.append(choice)  # a file in fewer bits is faster
+                break
+            if plan.resolved["host"]["weights"] > sum(rank.terms["kv_cache"].bytes for rank in plan.ranks) + _EMBEDDING:
+                break  # a smaller cache does not make room for so much
+    if slow:
+        choice = search.best_of(slow, quants)
+        return search.widest(choice, search.plans[choice])
     if search.refused and not search.plans:
         return Offer(None, why=search.refused)
     return search.partly(quants if placed else (USUAL if USUAL in quants else quants[0],), placed=placed)
 
 
 class _Search:
-    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner, users: int) -> None:
-        self.command, self.gpus, self.planner, self.users = command, gpus, planner, users
+    def __init__(self, command: Command, context: int, gpus: tuple[Device, ...], planner: Planner, users: int) -> None:
+        self.words, self.context, self.gpus, self.planner, self.users = command, context, gpus, planner, users
         self.plans: dict[Choice, Plan] = {}
         self.refused = ""
 
@@ -92,31 +102,50 @@ class _Search:
                 return None
         return self.plans[choice]
 
+    def command(self, choice: Choice) -> tuple[str, ...]:
+        return self.words(choice, self.context)
+
+    def offer(self, choice: Choice, plan: Plan) -> Offer:
+        """What a choice gives, and the same choice for the users that are wanted with another context."""
+        layers = plan.resolved["layers"] - plan.resolved["offloaded"]
+        if is_whole := _holds(plan, choice.slots):
+            why = ""
+        elif layers:
+            why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
+        else:
+            why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
+        served = float(choice.slots if plan.verdict.outcome == "fits" and _has_slots(plan, choice.slots) else 0)
+        host = 0 if is_whole else plan.resolved["host"]["weights"]
+
+        def at(context: int) -> Offer:
+            other, same = (
+                _Search(self.words, context, self.gpus, self.planner, self.users),
+                replace(choice, slots=self.users),
+            )
+            planned = other.plan(same)
+            return Offer(None, why=other.refused) if planned is None else other.offer(same, planned)
+
+        return Offer(plan, self.command(choice), served, host, why, gives_up=choice.gives_up, at=at)
+
     def widest(self, choice: Choice, plan: Plan) -> Offer:
         """The same for as many users as it holds."""
         for slots in SLOTS:
             wider = replace(choice, slots=slots)
             if slots > self.users and (more := self.plan(wider)) is not None and _holds(more, slots):
-                return Offer(plan, self.command(wider), float(slots), gives_up=choice.gives_up)
-        return Offer(plan, self.command(choice), float(self.users), gives_up=choice.gives_up)
+                return self.offer(wider, more)
+        return self.offer(choice, plan)
 
     def partly(self, quants: Sequence[str], *, placed: bool) -> Offer:
         """With a part on the CPU: the best of them by the objective."""
-        order = serving_objective(checkpoint="the file", context=1, users=self.users if self.users > 1 else 0)
         choices = [choice for quant in quants for choice in self._parted(Choice(quant, self.users), placed=placed)]
         if not choices:
             return Offer(None, why=self.refused)
-        choice = choices[0]
-        if len(choices) > 1:
-            choice = max(choices, key=lambda one: order.key(self._standing(one, quants)))
-        plan = self.plans[choice]
-        layers = plan.resolved["layers"] - plan.resolved["offloaded"]
-        if layers:
-            why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
-        else:
-            why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
-        served = float(self.users if plan.verdict.outcome == "fits" and _has_slots(plan, self.users) else 0)
-        return Offer(plan, self.command(choice), served, plan.resolved["host"]["weights"], why)
+        choice = self.best_of(choices, quants)
+        return self.offer(choice, self.plans[choice])
+
+    def best_of(self, choices: Sequence[Choice], quants: Sequence[str]) -> Choice:
+        order = serving_objective(checkpoint="the file", context=1, users=self.users if self.users > 1 else 0)
+        return max(choices, key=lambda one: order.key(self._standing(one, quants))) if len(choices) > 1 else choices[0]
 
     def _parted(self, choice: Choice, *, placed: bool) -> Iterator[Choice]:
         """What llama.cpp does by itself, and the fewest experts or layers on the CPU that are planned to fit."""
@@ -155,13 +184,20 @@ class _Search:
         host = plan.resolved["host"]["weights"]
         return {
             "request": 0.0 if plan.verdict.outcome == "fits" and _has_slots(plan, self.users) else -1.0,
-            "reading": 0.0 if reads_well(rate) and (rate is not None or choice.quant in (USUAL, "")) else -1.0,
+            "reading": _reading(rate, choice),
             "on_gpu": -1.0 if host else 0.0,
             "precision": -float(quants.index(choice.quant)),
             "speed": speed_step(rate) if rate is not None else -float(host >> 20),
             "users": users_step(choice.slots),
             "plain": -float(len(self.command(choice))),
         }
+
+
+def _reading(rate: float | None, choice: Choice) -> float:
+    """A speed that nobody knows is believed of the usual file only."""
+    if rate is None:
+        return 0.0 if choice.quant in (USUAL, "") else -1.0
+    return slowness(rate)
 
 
 def _rate(plan: Plan, users: int) -> float | None:

@@ -135,7 +135,8 @@ def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
     notes = all_that_hold(
         (
             build >= LOAD_MODE_SINCE and ("mmap" in flags or "mlock" in flags),
-            f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock",
+            f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock; an "
+            "older build takes them",
         ),
         (cached > 0, f"--moe-cache-mib: up to {cached:,} MiB of experts more on the GPUs, not counted here"),
     )

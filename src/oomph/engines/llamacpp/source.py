@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
 from oomph.facts.llamacpp.backends import backend_of
 from oomph.facts.llamacpp.builds import parse_build
 from oomph.facts.llamacpp.quantize import MIXTURES
-from oomph.ir import Deployment, Model, Plan
+from oomph.ir import Deployment, Model, Plan, Verdict
 from oomph.ir.deployment import Place
 from oomph.sources import boundary, place
 from oomph.text.late import late_pattern
@@ -29,6 +30,8 @@ DYNAMIC = {
     "Q2_K_XL": ("Q2_K", "Q3_K_M"), "Q3_K_XL": ("Q3_K_M", "Q4_K_M"), "Q4_K_XL": ("Q4_K_M", "Q5_K_M"),
     "Q5_K_XL": ("Q5_K_M", "Q6_K"), "Q6_K_XL": ("Q6_K", "Q8_0"), "Q8_K_XL": ("Q8_0", "BF16"),
 }  # fmt: skip
+# NAME-GGUF, NAME-Q8_0-GGUF
+_OF_FILES = late_pattern(r"(?:-(?:I?Q\d\w*|BF16|F16))?[-_.](?:qat[-_])?gguf$|-GGUF-.*$", re.IGNORECASE)
 _DYNAMIC_TAG = late_pattern(r"(?:^|[-._:])(?:UD-)?(Q[2-68]_K_XL)$", re.IGNORECASE)
 _TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
 
@@ -37,6 +40,9 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     from oomph.sources.load import require_layers
 
     flags = deployment.flags
+    if text := repository_refusal(flags):
+        verdict = Verdict(False, "other", 0, text, refusal="model")
+        return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
     loaded, projector = (model, 0) if model is not None else gguf_for(deployment.model)
     if loaded.quantization is None or loaded.quantization.method != "gguf":
         loaded = to_gguf(loaded, "Q4_K_M")
@@ -44,11 +50,43 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     projectors, note = _projector(flags, projector)
     if note:
         loaded = replace(loaded, warnings=(*loaded.warnings, note))
+    if absent := _no_files_note(flags):
+        loaded = replace(loaded, warnings=(*loaded.warnings, absent))
     if model is None:
         loaded, between = _dynamic(loaded, deployment)
         projectors += between
     extras = [*projectors, *_draft(flags, loaded, deployment), *_mtp(flags, loaded, deployment)]
     return plan_llamacpp(loaded, deployment, extras)
+
+
+def repository_refusal(flags: Mapping[str, Any]) -> str:
+    """common/download.cpp common_download_split_repo_tag: what -hf names is USER/MODEL and nothing else."""
+    repo = str(flags.get("hf_repo") or "").partition(":")[0]
+    is_one = not repo or repo.count("/") == 1 or flags.get("model")
+    return "" if is_one else "error: invalid HF repo format, expected <user>/<model>[:quant]"
+
+
+def _no_files_note(flags: Mapping[str, Any]) -> str:
+    """-hf with the repository of a checkpoint that is no GGUF file: planned as one that somebody made of it."""
+    from oomph import catalog
+
+    repo = str(flags.get("hf_repo") or "").partition(":")[0]
+    if not repo or "gguf" in repo.lower() or flags.get("hf_file") or flags.get("model"):
+        return ""
+    checkpoint = next((one for one in catalog.ids() if one.lower() == repo.lower()), "")
+    files = repository_of_files(checkpoint)
+    where = f"; {files} has some" if files else ""
+    text = f"-hf {checkpoint}: llama.cpp wants a GGUF file of that repository, and none is known there{where}"
+    return text if checkpoint else ""
+
+
+def repository_of_files(checkpoint: str) -> str:
+    """A repository that has GGUF files of the model of a checkpoint; "" = none is known."""
+    from oomph.catalog.facts import facts
+
+    known = facts()
+    index = next((row.model for row in known.checkpoints if row.id == checkpoint), None)
+    return "" if index is None else known.models[index].gguf_repo
 
 
 def _dynamic(loaded: Model, deployment: Deployment) -> tuple[Model, list[Extra]]:
@@ -154,14 +192,17 @@ def _elements(block: Any) -> int:
 def _in_catalogue(repo: str) -> str | None:
     """'unsloth/Qwen3-8B-GGUF' -> 'Qwen/Qwen3-8B': the unquantised model of that name."""
     from oomph import catalog
+    from oomph.catalog.names import of_makers_first
 
     ids = {i.lower(): i for i in catalog.ids()}
     if repo.lower() in ids and not repo.lower().endswith("-gguf"):
         return ids[repo.lower()]
-    name = re.sub(r"[-_.](?:qat[-_])?gguf$|-GGUF-.*$", "", repo.rpartition("/")[2], flags=re.IGNORECASE).lower()
-    matches = [i for low, i in ids.items() if low.rpartition("/")[2] == name]
+    name = _OF_FILES.sub("", repo.rpartition("/")[2]).lower()
+    matches = [
+        i for low, i in ids.items() if low.rpartition("/")[2].removeprefix("meta-") == name.removeprefix("meta-")
+    ]
     if matches:
-        return matches[0]
+        return min(matches, key=of_makers_first)
     if "/" in repo:
         return None
     try:

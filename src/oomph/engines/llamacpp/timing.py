@@ -1,12 +1,18 @@
 """How long llama.cpp's steps take."""
 
 from collections.abc import Mapping
+from functools import cache
+
+from msgspec.structs import replace
 
 from oomph.engines.common.offload import OnHost
 from oomph.engines.llamacpp.source import source_of
-from oomph.ir import Experts, Model, Plan
+from oomph.ir import Block, Experts, Linear, Model, Param, Plan
+from oomph.ir.model import Part
 from oomph.simulate.accuracy import LLAMACPP_DENSE, LLAMACPP_EXPERTS
 from oomph.simulate.speed import PlainFactors, Timing, plain_timing
+from oomph.sources import place
+from oomph.sources.load import load_once
 
 # Set on one half of tests/truth/llamacpp_speeds.jsonl and judged on the other (tools/accuracy_llamacpp_speed.py).
 # Prompts are multiplied in 8 bits (MMQ), at about twice the 16-bit rate.
@@ -14,6 +20,14 @@ FACTORS = PlainFactors(
     bandwidth=0.84, expert_bandwidth=0.75, compute=0.9, experts=0.6, attention=0.3, overhead_ms=0.3, kernel_us=2.6,
     request_ms=1.0, response_ms=5.0,
 )  # fmt: skip
+# Metal has no graphs that are launched whole: each kernel is encoded and waits for the one before it. Set on the eight
+# rows of Macs in tests/truth/speeds-ollama.jsonl, judged on others (speeds-local.jsonl).
+METAL = replace(FACTORS, kernel_us=10.0)
+# Compute capability 6.1 multiplies 16-bit numbers at 1/64 of the rate of 32-bit ones, and bytes at four times that rate
+# (Tesla P40: 12 TFLOP/s, 47 TOP/s in 8 bits, by its datasheet). llama.cpp takes the bytes for products and 32 bits for
+# attention (ggml-cuda/common.cuh: GGML_CUDA_CC_DP4A is 610, fast_fp16_available leaves 610 out); of the cards above the
+# bytes have twice the 16-bit rate.
+PASCAL = replace(FACTORS, compute=0.9 * 4 * 64 / 2, experts=0.6 * 4 * 64 / 2, attention=0.3 * 64)
 # Bytes of one element of the KV cache (ggml's block types).
 ELEMENT = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 1.0625, "q5_1": 0.75, "q5_0": 0.6875, "q4_1": 0.625,
            "q4_0": 0.5625, "iq4_nl": 0.5625}  # fmt: skip
@@ -22,20 +36,68 @@ ELEMENT = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 1.0625, "q5_1": 0.75, "q
 def timing(plan: Plan, model: Model | None) -> Timing | None:
     """None: nobody knows how fast the card is, or there is none in use."""
     resolved = plan.resolved
-    model = model if _has_modules(model) else source_of(plan.model) or source_of(plan.deployment.model)
+    model = model if _has_products(model) else _source(plan)
     if model is None:
         return None
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     element = (ELEMENT.get(str(resolved["type_k"]), 2.0) + ELEMENT.get(str(resolved["type_v"]), 2.0)) / 2
+    error = LLAMACPP_EXPERTS if routed else LLAMACPP_DENSE
     return plain_timing(
-        plan, model, FACTORS, LLAMACPP_EXPERTS if routed else LLAMACPP_DENSE, chunk=int(resolved["n_ubatch"]),
-        kv_bytes=element, on_cpu=_on_cpu(resolved["host"]["parts"]),
+        plan, model, _factors(plan), error, chunk=int(resolved["n_ubatch"]), kv_bytes=element,
+        on_cpu=_on_cpu(resolved["host"]["parts"]),
     )  # fmt: skip
 
 
-def _has_modules(model: Model | None) -> bool:
+def _factors(plan: Plan) -> PlainFactors:
+    device = plan.deployment.gpus[0] if plan.deployment.gpus else None
+    if device is None:
+        return FACTORS
+    if device.vendor == "apple":
+        return METAL
+    return PASCAL if device.vendor == "nvidia" and device.capability == (6, 1) else FACTORS
+
+
+def _has_products(model: Model | None) -> bool:
     """A model in GGUF form has tensors instead."""
-    return model is not None and any(layer.block.modules for layer in model.layers)
+    kinds = (Linear, Experts)
+    return model is not None and any(isinstance(m, kinds) for layer in model.layers for m in layer.block.modules)
+
+
+def _source(plan: Plan) -> Model | None:
+    """What is served, with its matrices as products: a file's own, else those of the checkpoint that it is made of."""
+    if not place.is_gguf_file(plan.deployment.model):
+        return source_of(plan.model) or source_of(plan.deployment.model)
+    file = load_once(plan.deployment.model)
+    chosen = int(str(dict(file.params).get("expert_used_count", 0)))
+    layers = tuple(replace(layer, block=_products(layer.block, chosen)) for layer in file.layers)
+    return replace(file, layers=layers) if layers else None
+
+
+@cache
+def _products(block: Block, chosen: int) -> Block:
+    """`chosen`: experts of a token."""
+    matrices = [m for m in block.modules if isinstance(m, Param) and m.name.endswith(".weight") and len(m.shape) > 1]
+    names = {matrix.name for matrix in matrices}
+    gated = not names.isdisjoint(("ffn_gate_exps.weight", "ffn_gate_up_exps.weight"))
+    out: list[Linear | Experts] = []
+    for matrix in matrices:
+        rows, width = matrix.shape[-2:]
+        if matrix.name == "ffn_down_exps.weight":
+            out.append(
+                Experts(
+                    matrix.name,
+                    matrix.shape[0],
+                    rows,
+                    intermediate=width,
+                    top_k=chosen,
+                    dtype=matrix.dtype,
+                    gated=gated,
+                )
+            )
+        elif len(matrix.shape) == 2:
+            part = Part(matrix.name, rows)
+            out.append(Linear(matrix.name, (part,), width, "replicated", matrix.role, matrix.dtype))
+    return Block(tuple(out))
 
 
 def _on_cpu(parts: Mapping[str, int]) -> OnHost:

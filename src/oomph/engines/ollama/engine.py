@@ -27,12 +27,14 @@ class Ollama(GgufEngine):
     images = ("ollama",)
     variables = ("OLLAMA_",)
     plain_names = True
+    subcommands = ("run", "pull", "serve", "create", "show", "stop", "push", "list", "ls", "ps", "cp", "rm")
     launches = (r"\bollama (?:run|pull|serve)\b",)
     runs = "llamacpp"
     spare_bytes = 1024 * MIB  # --fit-target of the llama-server inside (engines/ollama/planner.py)
     frame_paths = ("/ollama/",)
 
     newest = part("facts.ollama.defaults", "NEWEST")
+    looked_at = part("facts.ollama.defaults", "LOOKED_AT")
     write_command = part("engines.ollama.command", "to_words")
     plan = part("engines.ollama.planner", "plan_ollama")
     controls = part("engines.ollama.controls", "CONTROLS")
@@ -76,7 +78,7 @@ class Ollama(GgufEngine):
 
         return resolve_name(deployment.model, deployment.environment)[0]
 
-    def file_command(self, name: str, context: int, users: int) -> list[str]:
+    def file_command(self, name: str, context: int, users: int, *, whole: bool = True) -> list[str]:
         settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]
         return [*settings, "ollama", "run", f"hf.co/{name}"]
 

@@ -15,17 +15,21 @@ def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planne
     if model.lower().endswith(".gguf"):
         return Offer(None, why=f"Ollama takes a file through a Modelfile: FROM {model[:200]}", checkpoint=model)
 
-    def command(choice: Choice) -> tuple[str, ...]:
+    def command(choice: Choice, length: int) -> tuple[str, ...]:
         cache = ("OLLAMA_FLASH_ATTENTION=1", f"OLLAMA_KV_CACHE_TYPE={choice.cache}") if choice.cache else ()
-        settings = (f"OLLAMA_NUM_PARALLEL={choice.slots}", f"OLLAMA_CONTEXT_LENGTH={context}", *cache)
+        settings = (f"OLLAMA_NUM_PARALLEL={choice.slots}", f"OLLAMA_CONTEXT_LENGTH={length}", *cache)
         return (*settings, "ollama", "run", f"hf.co/{model}:{choice.quant}")
 
-    planned = best(command, gpus, (USUAL,), users, planner, cached=True)
-    if not planned.words:
-        return planned
     name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"
-    # the settings are the server's: `ollama run` asks one that is up already
-    return replace(planned, words=(*planned.words[:-3], "ollama", "serve", "&", "ollama", "run", name))
+
+    def typed(planned: Offer) -> Offer:
+        """The settings are the server's: `ollama run` asks one that is up already."""
+        if not planned.words or planned.at is None:
+            return planned
+        words, longer = (*planned.words[:-3], "ollama", "serve", "&", "ollama", "run", name), planned.at
+        return replace(planned, words=words, at=lambda length: typed(longer(length)))
+
+    return typed(best(command, context, gpus, (USUAL,), users, planner, cached=True))
 
 
 def library_name(model: str) -> str:

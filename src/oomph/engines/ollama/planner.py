@@ -194,4 +194,7 @@ def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
         )
     model, projector = gguf_for(f"{entry.id}:{quant}")
     note = f"{text[:120]} is not in Ollama's store on this machine: taken as {entry.id} at {quant}"
+    family, dash, size = name.model.rpartition("-")
+    if dash and name.model not in LATEST and family in LATEST:  # qwen3-8b
+        note += f"; Ollama's library calls it {family}:{size}, and pulls nothing by the other name"
     return replace(model, warnings=(*model.warnings, note)), projector

@@ -85,3 +85,24 @@ ARCHITECTURES: dict[str, GgufArch] = {
     "qwen3next": GgufArch(state="gdn", recurrent="interval"),
     "smallthinker": GgufArch(period=4, dense_first=True, fixed_window=4096),
 }
+
+_SPARSE = "sparse attention keeps an indexer's keys beside its cache"
+_RWKV = "RWKV's state and token shift are not modelled"
+_HYBRID = "its linear attention's state is not modelled"
+_DRAFTER = "it drafts for another file: give it with -md"
+_UNREAD = "its graph has not been read yet"
+_SOUND = "it makes sound, not text"
+# What llama.cpp loads besides (src/llama-arch.cpp of v0.5.0), and why its cache is refused.
+NOT_PLANNED: dict[str, str] = {
+    **dict.fromkeys(("deepseek32", "deepseek4", "dots3note", "glm-dsa", "hy_v4", "minimax-m3", "qwen4exp"), _SPARSE),
+    **dict.fromkeys(("arwkv7", "rwkv6", "rwkv6qwen2", "rwkv7"), _RWKV),
+    **dict.fromkeys(("bailingmoe3", "kimi-k3", "minimax-01"), _HYBRID),
+    **dict.fromkeys(("dflash", "eagle3", "gemma4-assistant"), _DRAFTER),
+    **dict.fromkeys(("pockettts", "qwen3tts", "wavtokenizer-dec"), _SOUND),
+    **dict.fromkeys(
+        ("granite_swa", "graniteswitch", "hrm_text", "maple", "muse-glimmer", "nanbeige", "spark2_5"), _UNREAD
+    ),
+    "t5": "an encoder's cross attention is not modelled",
+    "t5encoder": _UNREAD,
+    "gptj": "llama.cpp has its name and cannot load it",
+}

@@ -8,6 +8,7 @@ from msgspec import Struct
 from oomph.errors import CommandError
 
 NEWEST = 11739
+LOOKED_AT: Final = "2026-11-15"  # the day on which it was the newest
 
 
 class GraphFacts(Struct, frozen=True):

@@ -176,6 +176,13 @@ NOT_PLANNED: Final = frozenset(
 VALUED |= NOT_PLANNED - {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
 SWITCHED |= {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
 
+# What --load-mode took the place of (builds.LOAD_MODE_SINCE), and what says the same now.
+BEFORE_LOAD_MODE: Final = {
+    "--mmap": "--load-mode mmap", "--no-mmap": "--load-mode none", "--mlock": "--load-mode mlock",
+    "--direct-io": "--load-mode dio", "-dio": "--load-mode dio", "--no-direct-io": "--load-mode auto",
+    "-ndio": "--load-mode auto",
+}  # fmt: skip
+
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 
 

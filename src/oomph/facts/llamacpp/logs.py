@@ -40,7 +40,7 @@ ROWS = (
     LogRow("lc_pipeline_retry", "retrying without pipeline parallelism", r"retrying without pipeline parallelism"),
     LogRow("lc_malloc", "Malloc failed",
            r"allocating (?P<tried__MiB>[\d.]+) MiB on device (?P<device__int>\d+): (?:cuda|hip)Malloc failed: out of memory", ends="here", shortage=True),
-    LogRow("lc_malloc", "mem_buffer", r"GGML_ASSERT\W.{0,200}mem_buffer != NULL"),  # ggml_init of 2023: malloc gave nothing
+    LogRow("lc_cpu_malloc", "mem_buffer", r"GGML_ASSERT\W.{0,200}mem_buffer != NULL"),  # ggml_init of 2023: malloc gave nothing
     LogRow("lc_malloc", "ggml_vulkan", r"ggml_vulkan: (?:Device m|M)emory allocation of size (?P<tried__B>\d+) failed"),
     LogRow("lc_malloc", "ErrorOutOfDeviceMemory", r"ErrorOutOfDeviceMemory"),
     LogRow("lc_malloc", "of memory on device", r"can't allocate (?P<tried__B>\d+) Bytes of memory on device"),  # SYCL

@@ -1,11 +1,21 @@
 """The context that a log of llama.cpp's or Ollama's shows, and what else is set, so that it is not advised."""
 
 import re
+from typing import Any
 
 from oomph.doctor.case import Case
 
 SMALLEST = 2048  # tokens: a shorter context is of no use to anybody
 _ON_COMMAND = re.compile(r"--ctx-size (\d{1,9})\b")
+
+
+def told_flags(case: Case) -> dict[str, Any]:
+    """Of the command beside the log, else of the one in its text."""
+    from oomph.doctor.rebuild import command_in_text
+    from oomph.engines.registry import engine_named
+
+    command = case.command_beside or command_in_text(case, engine_named("llamacpp"))
+    return dict(command.flags) if command is not None else {}
 
 
 def context_of(case: Case) -> int:
@@ -20,23 +30,22 @@ def context_of(case: Case) -> int:
             return int(value)
     commands = (str(o.values.get("command", "")) for kind in ("ol_server", "ol_runner") for o in case.all(kind))
     sizes = (match for command in commands if (match := _ON_COMMAND.search(command)))
-    return next((int(match[1]) for match in sizes), 0)
+    context = told_flags(case).get("ctx_size", 0)
+    return next((int(match[1]) for match in sizes), context if isinstance(context, int) else 0)
 
 
 def setting(case: Case, flag: str, printed: str) -> str:
     """What the command or the log says of a setting; empty where neither does."""
-    if case.command_beside is not None and flag in case.command_beside.flags:
-        return str(case.command_beside.flags[flag])
+    if flag in (flags := told_flags(case)):
+        return str(flags[flag])
     lines = (o for o in case.all("lc_param") if o.values.get("name") == printed)
     return next((str(o.values.get("value", "")) for o in lines), "")
 
 
 def is_on_cpu(case: Case) -> bool | None:
     """Whether layers or experts are on the CPU; None where nothing says so."""
-    if case.command_beside is not None:
-        flags = case.command_beside.flags
-        if flags.get("override_tensor"):
-            return True
+    if told_flags(case).get("override_tensor"):
+        return True
     on_gpu, layers = case.value("lc_layers", "on_gpu"), case.value("lc_layers", "layers")
     if on_gpu is None or not layers:
         return None
@@ -56,7 +65,7 @@ def levers_for(case: Case, *, compute: bool) -> list[str]:
         names.append("flash")
     quantised = setting(case, "cache_type_k", "type_k")
     if not quantised.startswith("q"):
-        names.append("quant_kv" if case.has("lc_param") or case.command_beside is not None else "kv_dtype")
+        names.append("quant_kv" if case.has("lc_param") or told_flags(case) else "kv_dtype")
     if setting(case, "parallel", "n_seq_max") != "1":
         names.append("sequences")
     if not compute:

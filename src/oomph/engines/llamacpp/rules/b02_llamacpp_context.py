@@ -33,7 +33,7 @@ def match(case: Case) -> Finding | None:
     if case.failed and case.stage in ("runtime_request", "sampler_warmup") and case.has(*_AT_RUN_TIME):
         return _at_run_time(case)
     if case.stage != "kv_alloc" or not case.has(*_KINDS):
-        return None
+        return _told(case)
     tried = next(
         (n for kind in ("lc_malloc", "lc_alloc_compute", "lc_alloc_weights") if (n := case.value(kind, "tried"))), None
     )
@@ -65,6 +65,14 @@ def match(case: Case) -> Finding | None:
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
         tuple(levers),
     )
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that the buffers of the context did not fit."""
+    if not case.told_short_at("kv_alloc"):
+        return None
+    text = "By what you say the weights were loaded, and the KV cache or the compute buffer did not fit beside them."
+    return Finding(Tier.LIKELY, text, (case.death.line,), ("context", *levers_for(case, compute=False)))
 
 
 def _at_run_time(case: Case) -> Finding:

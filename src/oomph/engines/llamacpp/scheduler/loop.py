@@ -23,7 +23,7 @@ from oomph.engines.llamacpp.scheduler.slots import (
 from oomph.engines.llamacpp.scheduler.texts import shifted
 from oomph.simulate.clients import Clients, Observer, Workload
 from oomph.simulate.config import Config
-from oomph.simulate.timing import StepTime, decode_series
+from oomph.simulate.timing import RECURRENT, StepTime, decode_series
 
 _FAR = 1 << 120
 _number = attrgetter("id")
@@ -44,6 +44,8 @@ class SlotLoop:
         self.idle = list(self.all)
         self.now = self.steps = self.work = self.preemptions = self.released = 0
         self.leaps = True
+        self.rates = time.decoding()
+        self.plain_rate = sum(self.rates) if all(group.kind == "full" for group in config.groups) else 0
         self.decode_ticks: dict[tuple[int, ...], int] = {}  # by the slots that generate a token each
 
     def run(self, max_steps: int = _FAR) -> bool:
@@ -101,20 +103,25 @@ class SlotLoop:
     # ---- one turn ----------------------------------------------------------------------------------------------------
 
     def _update_slots(self) -> None:
-        for slot in self.busy:
-            if self.slots.shifts and slot.state == "generating" and slot.tokens + 1 >= self.slots.context:
-                _shift(slot, self.slots)
-        pieces: list[Piece] = []
+        slots, generating = self.slots, []
         for slot in self.busy:
             if slot.state == "generating":
+                if slots.shifts and slot.tokens + 1 >= slots.context:
+                    _shift(slot, slots)
                 slot.tokens += 1
-                pieces.append((slot, 1, True))
-        if self.slots.mixes or not pieces:
-            self._add_prompts(pieces)
-        self._decode(pieces)
+                generating.append(slot)
+        prompts: list[Piece] = []
+        if slots.mixes or not generating:
+            self._add_prompts(prompts, slots.batch - len(generating))
+        total = len(generating) + sum(count for _, count, _ in prompts)
+        if total > slots.batch or (slots.unified and sum(slot.tokens for slot in self.all) > slots.cells):
+            self._decode_in_views([*((slot, 1, True) for slot in generating), *prompts], total)
+        elif total:
+            self._decode(generating, prompts)
+        else:
+            self.steps += 1
 
-    def _add_prompts(self, pieces: list[Piece]) -> None:
-        room = self.slots.batch - len(pieces)
+    def _add_prompts(self, pieces: list[Piece], room: int) -> None:
         for slot in list(self.busy):
             if room <= 0:
                 break
@@ -136,9 +143,31 @@ class SlotLoop:
                 slot.state = "generating"
             pieces.append((slot, count, done))
 
-    def _decode(self, pieces: list[Piece]) -> None:
+    def _decode(self, generating: list[Slot], prompts: list[Piece]) -> None:
+        """A batch that is decoded whole."""
+        attention = self._attention(generating)
+        inside, sampled = [(slot.id, 1) for slot in generating], generating
+        for slot, count, done in prompts:
+            attention += self.time.chunk(self.groups, slot.tokens - count, count)
+            inside.append((slot.id, count))
+            if done:
+                insort(sampled, slot, key=_number)
+        self._step(attention + self._fixed(inside, len(sampled)), len(inside), sampled)
+
+    def _attention(self, slots: list[Slot]) -> int:
+        """Of one token of each, in ticks."""
+        ticks = 0
+        for group, rate in zip(self.groups, self.rates):
+            if group.kind in RECURRENT:
+                ticks += rate * len(slots)
+            elif group.kind == "full":
+                ticks += rate * sum(slot.tokens for slot in slots)
+            else:
+                ticks += rate * sum(min(slot.tokens, group.span) for slot in slots)
+        return ticks
+
+    def _decode_in_views(self, pieces: list[Piece], total: int) -> None:
         """Views of --batch-size tokens. A cache that is full makes idle slots forget, then the views smaller."""
-        total = sum(count for _, count, _ in pieces)
         resident = sum(slot.tokens for slot in self.all) - total
         start, most = 0, self.slots.batch
         while start < total:
@@ -154,7 +183,6 @@ class SlotLoop:
             self._view(pieces, start, size)
             resident += size
             start, most = start + size, self.slots.batch
-        self.steps += not total
 
     def _forget_idle(self) -> int:
         """try_clear_idle_slots: the first that has anything."""
@@ -187,11 +215,14 @@ class SlotLoop:
             attention += self.time.chunk(self.groups, behind, last - first)
             if gives and last == position:
                 sampled.append(slot)
-        ticks = attention + self._fixed(inside, len(sampled))
+        sampled.sort(key=_number)
+        self._step(attention + self._fixed(inside, len(sampled)), len(inside), sampled)
+
+    def _step(self, ticks: int, work: int, sampled: list[Slot]) -> None:
         self.now += ticks
-        self.work += len(inside)
+        self.work += work
         self._count(ticks, 1)
-        for slot in sorted(sampled, key=lambda slot: slot.id):
+        for slot in sampled:
             self._sample(slot, 1)
 
     def _fixed(self, inside: list[tuple[int, int]], outputs: int) -> int:
@@ -250,11 +281,11 @@ class SlotLoop:
 
     def _ends(self, fixed: int, count: int) -> int:
         """When so many turns are over."""
-        return (
-            self.now
-            + count * fixed
-            + sum(decode_series(self.time, self.groups, slot.tokens, count) for slot in self.busy)
-        )
+        now, busy = self.now + count * fixed, self.busy
+        if self.plain_rate:
+            tokens = count * sum(slot.tokens for slot in busy) + len(busy) * (count * (count + 1) // 2)
+            return now + self.plain_rate * tokens
+        return now + sum(decode_series(self.time, self.groups, slot.tokens, count) for slot in busy)
 
     def _generate(self, count: int) -> None:
         busy = list(self.busy)

@@ -18,6 +18,9 @@ Evidence: ollama server/sched (0.29); issue 8734.
 from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import gib
 
+_REMEDIES = ("free_host", "context", "sequences", "checkpoint")
+_REJECTED = {"layers_on_cpu": "it moves everything into the memory that is short"}
+
 
 @rule("host_ram")
 def match(case: Case) -> Finding | None:
@@ -26,6 +29,9 @@ def match(case: Case) -> Finding | None:
     if refusal is None and case.failed and case.death.kind == "ol_runner_died" and case.stage == "host_ram":
         refusal = case.first("ol_offload")  # nothing goes to a GPU, and all of it is more than there is
         need, free = case.value("ol_offload", "full") or 0, case.value("ol_offload", "available") or 0
+    if refusal is None and case.told_short_at("host_ram") and case.death.kind == "memory_short":
+        text = f'The part of the model that stays on the CPU does not fit: "{case.death.quote[:200]}".'
+        return Finding(Tier.LIKELY, text, (case.death.line,), _REMEDIES, _REJECTED)
     if refusal is None:
         return None
     text = f"The part of the model that stays on the CPU needs {gib(need)}"
@@ -36,11 +42,6 @@ def match(case: Case) -> Finding | None:
         Tier.SAID,
         text,
         (refusal.line,),
-        (
-            "free_host",
-            "context",
-            "sequences",
-            "checkpoint",
-        ),
-        {"layers_on_cpu": "it moves everything into the memory that is short"},
+        _REMEDIES,
+        _REJECTED,
     )
