@@ -42,13 +42,17 @@ def test_compare_takes_no_engine_that_does_not_run_there() -> None:
     answer = compare("Qwen/Qwen3-8B", gpu="M4 Max 64GB")
     assert {row.engine for row in answer.rows if row.fits} == {"llamacpp", "ollama"}
     assert all(engine_named(row.engine).title in row.why for row in answer.rows if not row.fits)
-    assert answer.advice.startswith("no known checkpoint of it starts on") and "llama.cpp holds it" in answer.advice
+    assert (
+        answer.advice.startswith("none of vLLM, SGLang and TensorRT-LLM holds")
+        and "llama.cpp holds it" in answer.advice
+    )
 
 
 @pytest.mark.parametrize(
     ("release", "gpu", "published"),
     [("0.19.0", "V100 SXM2 32GB", True), ("0.20.0", "V100 SXM2 32GB", False), ("0.20.0", "T4", True),
-     ("0.19.0", "P40", False), ("0.32.0", "MI300X", True)],
+     ("0.19.0", "P40", False), ("0.32.0", "MI300X", True), ("0.8.5", "B200", False), ("0.9.0", "B200", True),
+     ("0.9.0", "RTX 5090", False), ("0.9.2", "RTX 5090", True), ("0.8.5", "H100", True)],
 )  # fmt: skip
 def test_a_card_for_which_no_wheel_has_kernels_is_offered_nothing(release: str, gpu: str, published: bool) -> None:
     engine = f"vllm=={release}"

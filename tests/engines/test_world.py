@@ -44,6 +44,10 @@ def planned(command: str, gpu: str, engine: str = "", *, advise: bool = False) -
         (f"{SGLANG} --dp-size 4", "2x H100", "", "invalid device ordinal"),
         (f"{SGLANG} --tp 4 --pp-size 2 --nnodes 2", "2x H100", "", "invalid device ordinal"),
         (f"{SGLANG} --tp 4", "2x MI300X", "", "HIP error"),
+        (f"{SGLANG} --base-gpu-id 5", "2x H100", "", "the command puts a rank on GPU 5 and there are 2 GPUs"),
+        (f"{SGLANG} --tp 2 --base-gpu-id 1", "2x H100", "", "puts a rank on GPU 2 and there are 2 GPUs"),
+        (f"{SGLANG} --tp 2 --gpu-id-step 4", "4x H100", "", "puts a rank on GPU 4 and there are 4 GPUs"),
+        (f"{SGLANG} --tp 4 --nnodes 2 --base-gpu-id 1", "2x H100", "", "puts a rank on GPU 2"),
         (f"{TRTLLM} --tp_size 2", "1x H100", "", "Duplicate GPU detected"),
         (f"{TRTLLM} --tp_size 4", "2x H100", "", "the command starts 4 ranks and there are 2 GPUs"),
         (f"{TRTLLM} --pp_size 4", "2x H100", "", "Duplicate GPU detected"),
@@ -56,7 +60,7 @@ def test_more_ranks_than_gpus_do_not_start(command: str, gpu: str, engine: str, 
     assert words in answer.verdict.message
     assert (answer.verdict.outcome, answer.verdict.refusal) == ("fails", "gpus")
     assert answer.advice is not None and answer.advice.fixes
-    assert "worker processes" in answer.advice.why[0]
+    assert "worker process" in answer.advice.why[0]
     assert answer.to_dict()["verdict"]["refusal"] == "gpus"
     for fix in answer.advice.fixes:
         if fix.change.kind != "hardware":
@@ -75,6 +79,9 @@ def test_more_ranks_than_gpus_do_not_start(command: str, gpu: str, engine: str, 
         (f"{VLLM} -tp 2 -pp 2 --distributed-executor-backend ray", "2x(2x H100)", 4),
         (f"{SGLANG} --tp 4 --nnodes 2", "2x H100", 4),
         (f"{SGLANG} --tp 2 --dp-size 2 --enable-dp-attention", "2x H100", 2),
+        (f"{SGLANG} --tp 2 --gpu-id-step 2", "4x H100", 4),
+        (f"{SGLANG} --base-gpu-id 1", "2x H100", 2),
+        (f"{SGLANG} --tp 2 --base-gpu-id 1", "H100", 3),
         (f"{TRTLLM} --tp_size 4 --gpus_per_node 2", "2x(2x H100)", 4),
         (f"{TRTLLM} --tp_size 2 --ep_size 2", "2x H100", 2),
     ],
@@ -89,6 +96,30 @@ def test_an_explicit_count_is_never_raised() -> None:
     for count in (1, 2, 3):
         answer = planned(f"{VLLM} -tp 4", f"{count}x H100")
         assert len(answer.deployment.gpus) == count and not answer.fits
+
+
+def test_ranks_take_the_memory_of_the_gpus_that_they_are_put_on() -> None:
+    """SGLang counts from --base-gpu-id on: what others hold of the cards before it is not in its way."""
+    free, full = (
+        planned(f"{SGLANG} --base-gpu-id 1", gpu) for gpu in ("H100 used 60GiB, H100", "H100, H100 used 60GiB")
+    )
+    assert free.ranks[0].used_by_others_bytes == 0 < full.ranks[0].used_by_others_bytes
+    assert free.kv is not None and full.kv is not None and free.kv.available_bytes > full.kv.available_bytes
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--tp 4 --ep 8", "--ep-size 8 is more than --tp-size 4"),
+        ("--ep 2", "--ep-size 2 is more than --tp-size 1"),
+        ("--tp 4 --ep 3", "--ep-size 3 does not divide --tp-size 4"),
+    ],
+)
+def test_experts_are_shared_among_tensor_parallel_ranks(flags: str, words: str) -> None:
+    """initialize_model_parallel (0.5.9) makes groups of none, or of ranks that are not there."""
+    answer = planned(f"python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B {flags}", "4x H100", advise=True)
+    assert words in answer.verdict.message and not answer.fits
+    assert answer.advice is not None and answer.advice.fixes
 
 
 def test_the_comparison() -> None:

@@ -12,7 +12,7 @@ that it may be a key of a cache.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 from msgspec import Struct
 
@@ -85,6 +85,24 @@ class Span(Struct, frozen=True, kw_only=True):
     def has(self, release: Release) -> bool:
         begun = not self.since or parse_release(self.since) <= release
         return begun and (not self.until or release < parse_release(self.until))
+
+
+class DatedWord(NamedTuple):
+    word: str
+    since: str
+    until: str
+
+
+@lru_cache(maxsize=2048)
+def dated_words(text: str) -> tuple[DatedWord, ...]:
+    """`naive mori>=0.15.0<0.23.0`: each word with the releases that have it; "" = open."""
+    out = []
+    for part in text.split():
+        word, _, until = part.partition("<")
+        word, _, since = word.partition(">=")
+        assert word and not (set(since + until) - set("0123456789.")), part
+        out.append(DatedWord(word, since, until))
+    return tuple(out)
 
 
 S = TypeVar("S", bound=Span)

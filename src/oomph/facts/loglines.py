@@ -123,9 +123,9 @@ GENERIC = (
     LogRow("exception", "Exception    ", r"^\s{0,4}(?P<type>[A-Z]\w{0,60}Exception) {4,40}Tra"),
     # whose log it is, where no line of an engine says so: an image, a program, a path
     # (?a): the letters of another script may follow a name without a space
-    LogRow("engine_named", "vllm", r"(?a)(?<![\w.-])(?P<engine>vllm)(?![A-Za-z_]|\.\w)"),
+    LogRow("engine_named", "vllm", r"(?a)(?<!\bno )(?<!\bnot )(?<!without )(?<!\bohne )(?<!kein )(?<![\w.-])(?P<engine>vllm)(?![A-Za-z_]|\.\w)"),
     LogRow("engine_named", "vllm.", r"(?a)\b(?P<engine>vllm)\.(?:v1|engine|worker|entrypoints|executor|model_executor|utils)\b"),
-    LogRow("engine_named", "vLLM", r"(?a)\b(?P<engine>vLLM)\b"),
+    LogRow("engine_named", "vLLM", r"(?a)(?<!\bno )(?<!\bnot )(?<!without )(?<!\bohne )(?<!kein )\b(?P<engine>vLLM)\b"),
     LogRow("engine_named", "sglang", r"(?a)\b(?P<engine>sglang)\b"),
     *(LogRow("engine_named", name, rf"(?a)\b(?P<engine>{name})\b") for name in ("SGLang", "SGlang", "Sglang", "SGLANG", "VLLM", "Vllm", "OLLAMA")),
     LogRow("engine_named", "trtllm-", r"(?a)\b(?P<engine>trtllm-serve)\b"),
@@ -180,6 +180,7 @@ GENERIC = (
     LogRow("sigkill", " killed ", r"^\[\d{1,4}\]\s{1,4}[+-]?\s{0,4}\d{1,8}\s{1,4}killed\s"),  # zsh's
     LogRow("sigkill", "killed", r"zsh: killed\b"),
     LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job
+    LogRow("sigkill", "it was killed", r"the engine's process ended [a-z ]{1,60} without an error of its own"),  # oomph-vllm's
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "Ray killed", r"Ray killed (?:a |the |\d+ )?worker\w{0,4}.{0,80}memory", ends="host_ram", shortage=True),
     LogRow("ray_kill", "memory exhaustion", r"(?:node|host|system|CPU) (?:CPU )?memory exhaustion"),

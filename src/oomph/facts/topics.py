@@ -35,6 +35,7 @@ TOPICS: Final = tuple((name, late_pattern(rf"(?i){words}")) for name, words in _
 FLAG: Final = late_pattern(
     r"(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+(?:[ =](?:[\d.][\w.%]{0,16}|fp8\w{0,8}|auto|true|false|[\w.-]{1,40}/[\w.-]{1,60}))?"
 )
+SHORT_FLAG: Final = late_pattern(r"(?<![\w-])-(?:ub?|b|c|ngl|np|ctk|ctv|tp|fa|ot|ts)\b(?: \d{1,7})?(?![\w.])")
 VARIABLE: Final = late_pattern(r"(?<![\w.])[A-Z][A-Z0-9_]{5,60}=[^\s`,;)\"']{1,80}")
 UP: Final = late_pattern(
     r"(?i)\b(?:rais(?:e|ed|ing)|increas\w{1,4}|higher|more|larger|up to|erhöh\w{1,3}|höher\w{0,2}|mehr)\b|提高|调高|增大|加大|增加"

@@ -48,6 +48,7 @@ ROWS = (
     LogRow("x_broken_file", "Consistency check failed", r"Consistency check failed: file should be of size"),
     LogRow("x_broken_file", "failed to read magic", r"failed to read magic"),
     LogRow("x_broken_file", "invalid magic", r"gguf_init_from_file\w{0,10}: invalid magic"),
+    LogRow("x_broken_file", "invalid magic", r"gguf_init_from_\w{1,20}: invalid magic characters"),
     LogRow("x_broken_file", "file bounds", r"tensor '?\S{1,120}'? (?:data is not within the file bounds|is not within file bounds)"),
     LogRow("x_broken_file", "unexpectedly reached end of file", r"unexpectedly reached end of file"),
     LogRow("x_driver", "driver on your system is too old", r"NVIDIA driver on your system is too old(?: \(found version (?P<found>\d{4,6})\))?", ends="other"),

@@ -116,9 +116,10 @@ def text_of(config: Config) -> Config:
 
 def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor, ...] | None, source: str) -> Model:
     """An architecture without a family file: its weights are what the headers say, its caches are not guessed."""
+    from oomph.facts.sglang import registry
     from oomph.facts.vllm.architectures import NOT_PLANNED
 
-    reason = NOT_PLANNED.get(architecture)
+    reason = NOT_PLANNED.get(architecture) or registry.NOT_PLANNED.get(architecture)
     unknown = f"is not planned: {reason}" if reason else "is not known"
     if tensors is None:
         raise UnknownCache(

@@ -77,6 +77,8 @@ _RAM = late_pattern(
     rf"(?<![\w.]){_OF_SIZE}\s{{0,3}}(?:of\s{{1,3}})?(?:system\s{{1,3}}|ddr[345]\s{{1,3}})?(?:ram|ddr[345]|arbeitsspeicher|内存)(?!\w)",
     re.IGNORECASE,
 )
+# "16 gb 5060 ti": its size in front of a card's name.
+_SIZE_BEFORE = late_pattern(r"(?<![\w.])([0-9]{1,3})[\s-](gi?b)(?=\s\S)", re.IGNORECASE)
 # Machines whose GPU has the memory of the host.
 _ONE_MEMORY = late_pattern(
     r"\bmac|\bimac|\bm[1-9]\b|strix|ryzen\s{0,3}ai|framework|spark|jetson|orin|thor|gb10", re.IGNORECASE
@@ -101,11 +103,12 @@ def plain_words(text: str) -> str:
 
 def _with_digits(text: str) -> str:
     """ "my two 3090s" -> "2 3090s": a number in words in front of an entry."""
-    return _NUMBER_WORD.sub(_digits, _OWNER.sub("", text.strip()))
+    return _NUMBER_WORD.sub(_digits, _OWNER.sub("", text.strip())).strip()
 
 
 def _digits(match: re.Match[str]) -> str:
-    return "2" if match[1] else str(NUMBERS[match[2].lower()])
+    number = 2 if match[1] else NUMBERS[match[2].lower()]
+    return "" if number == 1 else str(number)  # "a 16GB M1 Mac": one entry as it stands
 
 
 def _machines(text: str) -> str:
@@ -137,7 +140,7 @@ def _one_kind(text: str) -> str:
 
 
 def _without_noun(text: str) -> str:
-    bare = _NOUN_LAST.sub("", text.strip())
+    bare = _SIZE_BEFORE.sub(r"\1\2", _NOUN_LAST.sub("", text.strip()))
     return bare if re.search(r"\d", bare) else text
 
 

@@ -50,7 +50,7 @@ def read_folder(folder: Path) -> Model:
     index = safetensors.find_index(folder)
     tensors = safetensors.read_folder(folder)
     model = build_model(
-        folder.resolve().name or str(folder),
+        _name_of(folder),
         config,
         hf_quant_config=quantization,
         tensors=tensors,
@@ -65,13 +65,21 @@ def read_folder(folder: Path) -> Model:
     return replace(model, warnings=(*model.warnings, note))
 
 
+def _name_of(folder: Path) -> str:
+    """Of a snapshot in the hub's cache, which an engine without network makes of org/name, that name; else its own."""
+    *_, repository, kind, revision = ("", "", "", *folder.absolute().parts)
+    if kind == "snapshots" and repository.startswith("models--"):
+        return repository.removeprefix("models--").replace("--", "/", 1)
+    return folder.resolve().name or revision
+
+
 def read_config(path: Path) -> Model:
     """A bare config.json, by whatever name; what lies beside it is looked at only if it is called config.json."""
     if path.name == CONFIG and (path.parent / QUANT_CONFIG).is_file():
         quant = read_object(path.parent / QUANT_CONFIG)
     else:
         quant = None
-    name = path.resolve().parent.name if path.name == CONFIG else path.stem
+    name = _name_of(path.parent) if path.name == CONFIG else path.stem
     config = read_object(path)
     model = build_model(name, config, hf_quant_config=quant, source=str(path))
     return replace(model, quantization=model.quantization and as_filed(model.quantization, config, quant))
@@ -94,7 +102,7 @@ def _without_config(folder: Path) -> Model:
         )
     if (folder / PARAMS).is_file():
         config = config_of(read_object(folder / PARAMS), f"{folder}/{PARAMS}")
-        return build_model(folder.resolve().name or str(folder), config, source=str(folder))
+        return build_model(_name_of(folder), config, source=str(folder))
     if (folder / "adapter_config.json").is_file():
         base = read_object(folder / "adapter_config.json").get("base_model_name_or_path")
         raise InputError(f"{folder} is a LoRA adapter, not a model", hint=f"its base model: {str(base)[:120]}")

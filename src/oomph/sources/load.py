@@ -39,6 +39,14 @@ def _load_once(name: str, _: tuple[Place, str]) -> Model:
 def require_layers(model: Model) -> Model:
     """The model, unless its architecture is not known: then no engine can plan it."""
     if model.opaque or not model.layers:
+        from oomph.facts.llamacpp.architectures import NOT_PLANNED
+
+        is_gguf = model.quantization is not None and model.quantization.method == "gguf"
+        if is_gguf and model.architecture in NOT_PLANNED:
+            raise CannotPlan(
+                f"files of the architecture {model.architecture} are not planned: {NOT_PLANNED[model.architecture]}",
+                hint="oomph inspect shows its weights",
+            )
         raise CannotPlan(
             f"the architecture {model.architecture or 'of ' + model.name} is not known: its caches would be a guess",
             hint="oomph inspect shows its weights",

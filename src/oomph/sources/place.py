@@ -74,6 +74,10 @@ def path_here(name: str) -> str:
     return next((one for one in paths if boundary.exists(one)), "")
 
 
+def is_gguf_file(name: str) -> bool:
+    return name.lower().endswith(".gguf") and bool(path_here(name))
+
+
 def is_repository(name: str) -> bool:
     """Whether a name has the form of a repository's id: owner/name."""
     return _REPOSITORY.fullmatch(name) is not None and name.partition("/")[0].lower() not in FOLDERS
@@ -108,6 +112,8 @@ def unknown_to_the_hub(name: str) -> bool:
         return False
     if _ADDRESS.match(name):
         return not name.lower().endswith(".gguf")
+    if name != name.strip():  # a blank in quotes is a part of the name
+        return True
     is_path = name.startswith((".", "~", os.sep)) or "\\" in name or name.lower().endswith((".gguf", ".json"))
     return not is_path and "/" not in name and name not in WITHOUT_OWNER
 
@@ -119,6 +125,8 @@ def repositories_like(name: str) -> tuple[str, ...]:
     address = _ADDRESS.match(name)
     if address:
         return (address[1],)
+    if is_repository(name.strip()):
+        return (name.strip(),)
     return catalog.answers(name)[:3] or (catalog.suggest(name)[:3] if len(name) > 2 else ())
 
 

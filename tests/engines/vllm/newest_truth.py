@@ -61,7 +61,7 @@ def planned(index: int) -> Plan:
     device = Device("H200", row["total_bytes"], (9, 0), sm_count=132, used_bytes=row["held_by_others"])
     deployment = Deployment(
         Engine("vllm", row["vllm"]), row["model"], flags, (device,), usage="llm",
-        environment=ENVIRONMENT | row["environment"], compile_cache="cold",
+        environment=ENVIRONMENT | row["environment"], compile_cache=row.get("compile_cache", "cold"),
     )  # fmt: skip
     return plan_vllm(model(row["model"]), deployment, draft)
 

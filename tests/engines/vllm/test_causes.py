@@ -134,3 +134,38 @@ def test_an_architecture_is_refused_before_its_release(tmp_path: Path) -> None:
     refused = "Model architectures ['PanguUltraMoEForCausalLM'] are not supported for now."
     assert planned(model, release="0.11.0")["verdict"]["message"] == refused
     assert planned(model, release="0.12.0")["verdict"]["fits"]
+
+
+def test_a_release_refuses_what_it_refuses_itself(tmp_path: Path) -> None:
+    """Laguna's windows of layers were None with --disable-sliding-window in a later release than 0.21.0."""
+    config = {
+        **LLAMA, "architectures": ["LagunaForCausalLM"], "model_type": "laguna", "head_dim": 64, "sliding_window": 512,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"],
+        "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256,
+        "shared_expert_intermediate_size": 256,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "num_attention_heads_per_layer": [16, 16, 16, 16],
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in ("full_attention", "sliding_attention")
+        },
+    }  # fmt: skip
+    model = folder(tmp_path, "laguna", config)
+    messages = {
+        release: planned(model, "--disable-sliding-window", release=release)["verdict"]["message"]
+        for release in ("0.21.0", "0.32.0")
+    }
+    assert "NoneType" in messages["0.32.0"]
+    assert "NoneType" not in messages["0.21.0"]
+
+
+def test_a_draft_without_a_model_stands_on_pipeline_stages(tmp_path: Path) -> None:
+    """PLaMo 2 with --pipeline-parallel-size and n-grams was said to fail with a bare AssertionError; it starts."""
+    config = {
+        "architectures": ["Plamo2ForCausalLM"], "model_type": "plamo2", "hidden_size": 1024, "intermediate_size": 2816,
+        "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_size_per_head": 64,
+        "vocab_size": 32064, "max_position_embeddings": 8192, "torch_dtype": "bfloat16", "mamba_enabled": True,
+        "mamba_step": 2, "mamba_d_state": 64, "mamba_d_conv": 4, "mamba_num_heads": 16, "mamba_chunk_size": 256,
+        "attention_window_size": 2048, "full_attention_idx": [], "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
+    }  # fmt: skip
+    ngram = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 4}')
+    model = folder(tmp_path, "plamo", config)
+    assert planned(model, "-pp", "2", *ngram, gpu="2xH100", release="0.21.0")["verdict"]["fits"]

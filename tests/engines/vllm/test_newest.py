@@ -1,9 +1,10 @@
-"""Whole plans against starts of vLLM 0.32.0 on one H200 (tests/truth/h200-newest.jsonl).
+"""Whole plans against starts of vLLM 0.32.0 and 0.29.0 on one H200 (tests/truth/h200-newest.jsonl).
 
 Twenty-nine starts were predicted first (h200-newest-predicted.jsonl, as it was committed before they ran;
 h200-newest-predicted-2.jsonl was written while they ran, before any figure was seen). Seventeen were kept aside, by the
 hash of their names: the formulas were corrected on the other twelve and on six that had been measured before, and then
-judged once on the seventeen. What is asserted here holds for all of them since.
+judged once on the seventeen. Of 28 further ones (h200-newest-predicted-4.jsonl) six were started, three of them kept;
+no formula was changed for them. What is asserted here holds for all of them since.
 """
 
 from __future__ import annotations
@@ -19,12 +20,10 @@ from oomph.units import MIB
 
 CARD = ROWS[0]["total_bytes"]
 EVERY = [term for index in range(len(ROWS)) for term in terms(index)]
-# The V2 runner drafts with an EAGLE-3 head on streams and in passes that the plan does not know (docs/measured.md).
-EAGLE = "c_llama8_eagle3"
 
 
 def of(name: str) -> list[Term]:
-    return [term for term in EVERY if term.name == name and term.row != EAGLE]
+    return [term for term in EVERY if term.name == name]
 
 
 def share(hits: list[bool]) -> float:
@@ -45,8 +44,8 @@ NEAR: dict[str, Callable[[Term], bool]] = {
 @pytest.mark.parametrize(
     ("name", "count", "least"),
     [
-        ("weights", 34, 1.0), ("activation_peak", 34, 0.9), ("cudagraph", 20, 0.85), ("available_kv", 34, 0.97),
-        ("ready", 34, 1.0), ("full_load", 17, 0.85), ("load_peak", 9, 1.0),
+        ("weights", 41, 1.0), ("activation_peak", 41, 0.9), ("cudagraph", 24, 0.85), ("available_kv", 41, 0.97),
+        ("ready", 41, 1.0), ("full_load", 21, 0.85), ("load_peak", 10, 1.0),
     ],
 )  # fmt: skip
 def test_near(name: str, count: int, least: float) -> None:
@@ -70,7 +69,7 @@ def test_the_runner() -> None:
 
 def test_what_sleeping_leaves() -> None:
     slept = [(index, row) for index, row in enumerate(ROWS) if row["sleep"]]
-    assert len(slept) >= 7
+    assert len(slept) >= 8
     for index, row in slept:
         asleep = planned(index).asleep
         assert asleep is not None
@@ -86,13 +85,13 @@ def test_level_one_takes_host_memory_in_powers_of_two_and_keeps_it() -> None:
     for row in (row for row in ROWS if row["sleep"]):
         first, second = row["sleep"]
         weights = first["tags"]["weights"]["bytes"]
-        assert 1.0 <= (first["pinned_asleep"] - first["pinned_before"]) / weights <= 1.5, row["id"]
+        assert 1.0 <= (first["pinned_asleep"] - first["pinned_before"]) / weights < 2.0, row["id"]
         assert second["pinned_asleep"] == second["pinned_before"]
 
 
 def test_picks_of_fit_survived() -> None:
     picks = [(index, row) for index, row in enumerate(ROWS) if row["picked_by_fit"]]
-    assert len(picks) == 2
+    assert len(picks) == 5
     for index, row in picks:
         assert not any("error" in load for load in row["loads"])
         assert planned(index).verdict.outcome == "fits"
@@ -125,3 +124,45 @@ def test_the_estimate_is_what_its_captures_add_up_to() -> None:
     assert len(rows) >= 15
     for row in rows:
         assert row["cudagraph_bytes"] >= row["captured_bytes"], row["id"]
+
+
+def test_the_second_period_as_it_was_written_down() -> None:
+    """Six of 28 starts were run. One of them found a compile cache that a killed start had left: it is planned with it
+    and cannot be held against figures for an empty one."""
+    before = written_down("h200-newest-predicted-4.jsonl")
+    started = {row["id"]: row for row in ROWS if row["id"] in before and "compile_cache" not in row}
+    assert {row["vllm"] for row in started.values()} == {"0.29.0", "0.32.0"}
+    pairs = [
+        term._replace(planned=guess[0], low=guess[1], high=guess[2])
+        for term in EVERY
+        if term.row in started and (guess := before[term.row].get(term.name))
+    ]
+    assert all(NEAR[term.name](term) for term in pairs)
+    judged = [term.is_inside for term in pairs if term.name not in ("weights", "load_peak")]
+    assert (sum(judged), len(judged)) == (19, 20)
+
+
+def test_the_kept_half() -> None:
+    """By the hash of their names, twenty starts of which thirteen are compiled. When they were judged, 79 of 84 figures
+    lay inside; what EAGLE-3 hands on between the layers was read afterwards, with its row seen."""
+    kept = {row["id"] for row in ROWS if row["kept"]}
+    assert len(kept) == 20
+    assert sum(is_compiled(row) for row in ROWS if row["kept"]) == 13
+    found = [term for term in EVERY if term.row in kept]
+    near = {name: [hit(term) for term in found if term.name == name] for name, hit in NEAR.items()}
+    assert {name: (sum(hits), len(hits)) for name, hits in near.items()} == {
+        "weights": (20, 20), "activation_peak": (19, 20), "cudagraph": (13, 13), "available_kv": (19, 20),
+        "ready": (20, 20), "full_load": (9, 11), "load_peak": (6, 6),
+    }  # fmt: skip
+    assert all(term.off <= 0.003 * CARD for term in found if term.name == "available_kv")
+    for name in ("activation_peak", "cudagraph", "available_kv", "ready", "full_load", "load_peak"):
+        assert share([term.is_inside for term in found if term.name == name]) >= 0.85, name
+
+
+def test_a_block_of_splits_is_taken_twice_where_states_are_handed_on() -> None:
+    """The estimate of EAGLE-3's graphs has its largest block of splits once more; MTP's, which hands none on, not."""
+    rows = {row["id"]: index for index, row in enumerate(ROWS)}
+    again = "warm-up counted once more"
+    eagle, own = (planned(rows[name]).ranks[0].terms["cudagraph"] for name in ("c_llama8_eagle3", "c_q36_27b_fp8_mtp"))
+    assert eagle.parts[again] == (2 * 256 + 12) * MIB
+    assert own.parts[again] < 2 * 144 * MIB

@@ -58,6 +58,7 @@ class TensorRtLlm(EngineProtocol):
     releases = part("facts.trtllm.versions", "RELEASES")
     newest = part("facts.trtllm.versions", "NEWEST")
     nearest = part("facts.trtllm.versions", "nearest")
+    looked_at = part("facts.trtllm.versions", "LOOKED_AT")
     image_release = part("facts.trtllm.versions", "image_release")
     starts_server = part("engines.trtllm.command.serve", "starts_server")
     write_command = part("engines.trtllm.command.serve", "to_words")

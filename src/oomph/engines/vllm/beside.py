@@ -1,4 +1,5 @@
-"""The files beside a vLLM command: the adapters that it loads once the engine is up, and what they ask for."""
+"""The files beside a vLLM command: the adapters that it loads once the engine is up, what they ask for, and files that
+are not here."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from oomph.engines.common.adapters import adapter_paths, rank_of, read_config
 from oomph.errors import OomphError
 from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
 from oomph.ir import Linear, Model, Plan
+from oomph.sources.place import current, path_here
+from oomph.text.printable import quoted
 
 _WEIGHTS = "adapter_model.safetensors"
 # lora/peft_helper.py _validate_features (0.32.0): keys that vLLM refuses where they are set
@@ -21,6 +24,11 @@ _FEATURES = {
     "layer_replication": "vLLM does not support layer_replication.",
     "use_bdlora": "vLLM does not support block-diagonal LoRA (BD-LoRA).",
     "use_qalora": "vLLM does not support QALoRA.",
+}
+_FILES = {
+    "chat_template": "--chat-template",
+    "generation_config": "--generation-config",
+    "tokenizer": "--tokenizer",
 }
 _EVERYWHERE = ("embed_tokens", "lm_head", "classifier", "score")  # modules that are no linear layer of a block
 
@@ -38,6 +46,11 @@ def with_adapters(plan: Plan, model: Model) -> Plan:
     flags = plan.deployment.flags
     # entrypoints/openai/cli_args.py LoRAParserAction
     modules = [pair for pair in adapter_paths(flags.get("lora_modules"), "name", "path") if pair[0] != pair[1]]
+    absent = _absent(
+        {path: "--lora-modules" for _, path in modules}
+        | {str(flags[field]): spelling for field, spelling in _FILES.items() if flags.get(field)}
+    )
+    plan = replace(plan, warnings=(*plan.warnings, *absent))
     if not modules:
         return plan
     adapters = [adapter for name, path in modules if (adapter := read_adapter(name, path, model)) is not None]
@@ -50,6 +63,13 @@ def with_adapters(plan: Plan, model: Model) -> Plan:
         plan.verdict, fits=False, sure=True, stage="other", message=text, refusal="adapter", margin=None, risk=""
     )
     return replace(plan, verdict=verdict, ranks=(), kv=None)
+
+
+def _absent(paths: Mapping[str, str]) -> Iterator[str]:
+    """`paths`: path -> the flag that names it. A container may have a file in its image."""
+    for path, spelling in paths.items():
+        if path.startswith(("/", "./", "../", "~/")) and not current().container and not path_here(path):
+            yield f"{quoted(path)} ({spelling}) is not on this machine: vLLM does not start where it does not find it"
 
 
 def read_adapter(name: str, path: str, model: Model) -> Adapter | None:

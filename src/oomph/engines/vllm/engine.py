@@ -32,6 +32,18 @@ class Vllm(EngineProtocol):
     images = ("vllm",)
     variables = ("VLLM_",)
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
+    subcommands = (
+        "serve",
+        "bench",
+        "chat",
+        "complete",
+        "run-batch",
+        "collect-env",
+        "launch",
+        "preload",
+        "snapshot",
+        "download-kernels",
+    )  # entrypoints/cli of 0.32.0
     frame_paths = ("/vllm",)
     processes = ("EngineCore", "VllmWorker", "VllmWorkerProcess", "APIServer", "ApiServer", "Worker")
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
@@ -45,6 +57,7 @@ class Vllm(EngineProtocol):
 
     releases = part("facts.vllm.versions", "RELEASES")
     nearest = part("facts.vllm.versions", "nearest")
+    looked_at = part("facts.vllm.versions", "LOOKED_AT")
     calls_in = part("engines.vllm.command.python_call", "calls_engine")
     container_notes = part("engines.vllm.command.container", "notes")
     plan = part("engines.vllm.start", "plan_command")
@@ -183,12 +196,17 @@ class Vllm(EngineProtocol):
         version = deployment.engine.version
         if bare := next((gpu.name for gpu in deployment.gpus if gpu.name in NOT_IN_ROCM_IMAGES), ""):
             return f"vLLM's images for ROCm have no code for {NOT_IN_ROCM_IMAGES[bare]}, the {bare}"
-        oldest = at(version).limits.oldest_card
-        old = next((gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and 0 < gpu.sm < oldest), None)
-        if old is None:
-            return ""
-        least, there = oldest / 10, old.sm / 10
-        return f"vLLM {version} is published for compute capability {least} and later; the {old.name} has {there}"
+        limits = at(version).limits
+        cards = [gpu for gpu in deployment.gpus if gpu.vendor == "nvidia" and gpu.sm]
+        old = next((gpu for gpu in cards if gpu.sm < limits.oldest_card), None)
+        new = next((gpu for gpu in cards if gpu.sm // 10 > limits.newest_major), None)
+        if old is not None:
+            least, there = limits.oldest_card / 10, old.sm / 10
+            return f"vLLM {version} is published for compute capability {least} and later; the {old.name} has {there}"
+        if new is not None:
+            last, there = limits.newest_major, new.sm / 10
+            return f"vLLM {version} is published for compute capability {last}.x at most; the {new.name} has {there}"
+        return ""
 
     def serve_command(self, model: str) -> list[str]:
         return ["vllm", "serve", model]

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oomph.commands.call import quote
+from oomph.engines.common.adapters import adapter_paths, rank_of, read_config
 from oomph.engines.vllm.command.values import json_text
 from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.flags import options_of
-from oomph.facts.vllm.lora import RANKS
+from oomph.facts.vllm.lora import DEFAULT_RANK, RANKS
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir import Change, Lever, Plan
 from oomph.sources.load import load_once
@@ -38,7 +39,7 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
         rank = next((rank for rank in RANKS if rank >= int(words[1])), RANKS[-1])
         yield _flag("max_lora_rank", rank, "larger slots for adapters")
     elif "LoRA is not enabled" in message:
-        yield Lever("enable_lora", (Change("enable_lora", "--enable-lora", flags={"enable_lora": True}, cost="slots"),))
+        yield _slots_for_adapters(flags)
     elif words := _TOO_SMALL.search(message):
         yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
@@ -55,6 +56,19 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
         yield from _parsers(plan)
         others = (field for field in UNKNOWN_VALUE if field not in _PARSERS and _is_named(field, flags, message))
         yield from (_without(f"--{field.replace('_', '-')} {flags[field]}", field) for field in others)
+
+
+def _slots_for_adapters(flags: Mapping[str, Any]) -> Lever:
+    """Slots, as large as the adapters of this machine need them."""
+    paths = [path for _, path in adapter_paths(flags.get("lora_modules"), "name", "path")]
+    files = [file for path in paths if (file := read_config(path)) is not None]
+    largest = max((rank_of(config) for _, config in files), default=0)
+    label = "--enable-lora"
+    slots: dict[str, Any] = {"enable_lora": True}
+    if largest > int(flags.get("max_lora_rank") or DEFAULT_RANK):
+        rank = next((rank for rank in RANKS if rank >= largest), RANKS[-1])
+        label, slots = f"{label} --max-lora-rank {rank}", {**slots, "max_lora_rank": rank}
+    return Lever("enable_lora", (Change("enable_lora", label, flags=slots, cost="slots"),))
 
 
 def _plain_attention(flags: Mapping[str, Any]) -> Lever:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from oomph.engines.common.checkpoint import load_checkpoint
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.errors import OomphError
+from oomph.errors import CannotPlan, OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.running import as_drafter
 from oomph.ir import Deployment, Model, Plan
@@ -61,7 +61,8 @@ _SUFFIX_PACKAGE = (
 
 
 def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
-    """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
+    """The model that --speculative-config names. One that cannot be read stops the plan, as the served model does: its
+    weights, its cache and its graphs would be missing from it."""
     config = deployment.flags.get("speculative_config")
     if isinstance(config, Mapping) and config.get("method") == "suffix":
         deployment = replace(deployment, notes=(*deployment.notes, _SUFFIX_PACKAGE))
@@ -74,8 +75,7 @@ def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
             draft = _as_drafter(draft, name, config["method"])
         return deployment, draft
     except OomphError as missing:
-        note = f"the draft model {name} is not in this plan: {missing.message}"
-        return replace(deployment, notes=(*deployment.notes, note)), None
+        raise CannotPlan(f"the draft model cannot be read: {missing.message}", hint=missing.hint) from missing
 
 
 def _as_drafter(draft: Model, name: str, method: str) -> Model:

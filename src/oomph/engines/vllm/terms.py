@@ -367,4 +367,5 @@ def _capture(run: Run, batch: Batch, layers: int) -> Capture:
         lora=run.settings.flags.lora is not None,
         # a row for every drafted token: 121 MiB of float32 in the one start that was measured (64 sequences, 2 drafts)
         draft_logits=4 * batch.seqs * batch.drafts * run.model.vocab_size,
+        hands_states=run.draft is not None and is_eagle_head(run.draft.model.architecture),
     )

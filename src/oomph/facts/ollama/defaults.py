@@ -5,6 +5,7 @@ from typing import Final
 from oomph.units import GIB, MIB
 
 NEWEST: Final = "0.33.0"
+LOOKED_AT: Final = "2026-11-15"  # the day on which it was the newest
 SINCE: Final = (0, 30)  # "Remove CGO engines, use llama-server exclusively for GGML models"
 
 # default num_ctx: memory of all GPUs together, each less OLLAMA_GPU_OVERHEAD

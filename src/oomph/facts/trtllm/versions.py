@@ -27,6 +27,7 @@ RELEASES = (
     *_candidates("1.3.0", 17),
 )  # fmt: skip
 NEWEST = "1.2.1"  # the newest finished release that a posted log names (October 2026)
+LOOKED_AT = "2026-11-15"  # the day on which it was the newest
 
 _VERSION = late_pattern(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.-]?rc[.-]?(\d{1,4}))?(?:\.?post(\d{1,4}))?"

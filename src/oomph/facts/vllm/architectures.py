@@ -1,4 +1,4 @@
-"""The architectures that vLLM's newest release has in its registry (model_executor/models/registry.py, 0.32.0).
+"""The architectures that a vLLM release has in its registry (model_executor/models/registry.py): versions.REGISTRY_OF.
 
 A name that sources/arch has no family for is refused with a sentence; `make accuracy` prints how many are planned.
 """
@@ -6,8 +6,6 @@ A name that sources/arch has no family for is refused with a sentence; `make acc
 from collections.abc import Container
 
 from oomph.facts.changes import names
-
-RELEASE = "0.32.0"
 
 # language models
 TEXT = names("""

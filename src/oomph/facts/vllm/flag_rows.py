@@ -10,12 +10,11 @@ words), append (may be repeated), maybe (the value may be left out), ids (a,b,c)
 level (0 to 3).
 """
 
-from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from oomph.facts.changes import Dated
+from oomph.facts.changes import Dated, dated_words
 from oomph.facts.vllm.running import Limits
 from oomph.facts.vllm.versions import Range, parse
 
@@ -23,18 +22,6 @@ Kind = Literal[
     "int", "float", "str", "bool", "store_true", "human", "human_auto", "json", "json_or_str",
     "list[int]", "list[float]", "list[str]", "append", "maybe", "ids", "snake", "level",
 ]  # fmt: skip
-
-
-@lru_cache(maxsize=1024)
-def words(text: str) -> tuple[tuple[str, str, str], ...]:
-    """Each word with its (since, until)."""
-    out = []
-    for part in text.split():
-        word, _, until = part.partition("<")
-        word, _, since = word.partition(">=")
-        assert word and not (set(since + until) - set("0123456789.")), part
-        out.append((word, since, until))
-    return tuple(out)
 
 
 class Flag(Range, frozen=True):
@@ -53,7 +40,7 @@ class Flag(Range, frozen=True):
 
     def choice_range(self, choice: str) -> tuple[str, str] | None:
         """(since, until) of a choice that some release has."""
-        return next(((since, until) for word, since, until in words(self.choices) if word == choice), None)
+        return next(((since, until) for word, since, until in dated_words(self.choices) if word == choice), None)
 
 
 # The rows below were printed by tools/drift_flags.py --rows; see there before editing by hand.

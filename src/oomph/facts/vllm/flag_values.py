@@ -6,12 +6,11 @@ A word holds for the releases of its range, as in `flag_rows`. Read from the whe
 `tool_parsers` and `reasoning` register, which vLLM lists in alphabetical order.
 """
 
-from oomph.facts.changes import Dated, Facts, Release, Span
-from oomph.facts.vllm.flag_rows import words
+from oomph.facts.changes import Dated, Facts, Release, Span, dated_words
 
 
 def _in_force(text: str) -> Dated[tuple[str, ...]]:
-    spans = [(word, Span(since=since, until=until)) for word, since, until in words(text)]
+    spans = [(word, Span(since=since, until=until)) for word, since, until in dated_words(text)]
 
     def at(release: Release) -> tuple[str, ...]:
         return tuple(word for word, span in spans if span.has(release))
@@ -86,7 +85,7 @@ _REASONING_PARSERS = (
 
 # Methods of a checkpoint that a later release does not have. Not in it: auto-round, which inc reads since, and gguf,
 # which a plug-in has.
-METHODS_THAT_LEFT = frozenset(word for word, _, until in words(_QUANTIZATION) if until) - {"auto-round", "gguf"}
+METHODS_THAT_LEFT = frozenset(word for word, _, until in dated_words(_QUANTIZATION) if until) - {"auto-round", "gguf"}
 
 
 class Values(Facts):

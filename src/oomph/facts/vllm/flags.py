@@ -6,9 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from oomph.facts.changes import dated_words
 from oomph.facts.vllm.command_line import CommandLine
 from oomph.facts.vllm.config_keys import KEYS, KEYS_REFUSED_SINCE
-from oomph.facts.vllm.flag_rows import ROWS, Flag, words
+from oomph.facts.vllm.flag_rows import ROWS, Flag
 from oomph.facts.vllm.versions import parse
 
 __all__ = ["Flag", "Options", "Status", "negated", "options_of", "spelled"]
@@ -98,7 +99,7 @@ def _anywhere() -> Mapping[str, tuple[str, str, str]]:
     rows = sorted(ROWS, key=lambda row: parse(row.since) if row.since else (0, 0, 0, 0))
     out: dict[str, tuple[str, str, str]] = {}
     for row in rows:
-        for word, since, until in words(row.names):
+        for word, since, until in dated_words(row.names):
             span = (row.field, out[word][1] if word in out else since or row.since, until or row.until)
             out[word] = span
             if row.kind == "bool" and word.startswith("--"):
@@ -175,7 +176,7 @@ class Options:
         return self.has_begun(KEYS_REFUSED_SINCE.get(field, "0.16.0"))
 
     def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(word for word, since, until in words(text) if self._lasts(since, until))
+        return tuple(word for word, since, until in dated_words(text) if self._lasts(since, until))
 
     def _lasts(self, since: str, until: str) -> bool:
         return self.has_begun(since) and not (until and self.has_begun(until))

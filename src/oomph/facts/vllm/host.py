@@ -28,7 +28,7 @@ MM_CACHE_GB = 4.0
 # PyTorch's CachingHostAllocator rounds every pinned tensor up to a power of two: 1.15, 1.18 and 1.9 times the weights
 # were measured for --cpu-offload-gb (vllm#56410). Low, usual, high.
 PINNED = (1.1, 1.5, 2.0)
-# The same rounding of the pieces that sleep level 1 keeps: 1.1 to 1.5 times on an H200
+# The same rounding of the pieces that sleep level 1 keeps: 1.1 to 1.52 times on an H200
 # (tests/truth/h200-served.jsonl, h200-newest.jsonl). It is not given back when the server wakes up.
 ASLEEP = (1.05, 1.3, 1.6)
 # LMCACHE_MAX_LOCAL_CPU_SIZE, in GB, for every worker (lmcache/v1/config.py).

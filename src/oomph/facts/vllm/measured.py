@@ -11,7 +11,8 @@ STARTS = (
     MeasuredStarts("0.24.0", CARD, 3, 0),
     MeasuredStarts("0.25.0", CARD, 3, 0),
     MeasuredStarts("0.26.0", CARD, 84, 42),
-    MeasuredStarts("0.32.0", CARD, 35, 21),
+    MeasuredStarts("0.29.0", CARD, 1, 0),
+    MeasuredStarts("0.32.0", CARD, 40, 24),
 )
 
 
@@ -23,7 +24,8 @@ def grounds(release: str, card: str) -> Grounds:
         where = f"not measured on {release}: the constants are those of {_listed([row.release for row in STARTS])}"
         text = f"{where} on an {CARD}"
     else:
-        kinds = f"{of_release.starts} starts, {of_release.compiled} of them compiled"
+        starts = "1 start" if of_release.starts == 1 else f"{of_release.starts} starts"
+        kinds = f"{starts}, {of_release.compiled or 'none'} of them compiled"
         others = [row.release for row in STARTS if row is not of_release]
         text = f"measured on {release} on an {CARD} ({kinds}), and on {_listed(others)}"
     if not same_card:

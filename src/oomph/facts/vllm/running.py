@@ -34,6 +34,8 @@ class Limits(Facts):
     )
     # the code in _C*.so and _moe_C*.so of the published wheels: 7.0 in 0.8.0 to 0.19.0, 7.5 in 0.20.0 to 0.32.0
     oldest_card = changes(70, ("0.20.0", 75))
+    # there as well: the newest major of a compute capability; code for 10.0 runs on 10.3, not on 12.0
+    newest_major = changes(9, ("0.9.0", 10), ("0.9.2", 12))
     batch_holds_an_item = since("0.22.0")  # arg_utils.py _get_min_mm_batched_tokens
     # engine/arg_utils.py:1548 (0.11.0): generation always prefills in chunks
     always_chunks = until("0.11.1")

@@ -15,7 +15,12 @@ RELEASES = (
     "0.29.0", "0.30.0", "0.31.0", "0.32.0",
 )  # fmt: skip
 NEWEST = RELEASES[-1]
+LOOKED_AT = "2026-11-15"  # the day on which it was the newest
+REGISTRY_OF = "0.32.0"  # whose registry the lists of architectures.py are
 LAST_WITH_V0 = "0.10.2"  # the V0 engine and its messages left the tree in 0.11.0
+# Half of what lies between two minor releases: their notes count 440 commits (0.16.0) to 699 (0.17.0). A build of the
+# main branch so many commits behind a candidate's tag is nearer to the next minor release than to the candidate's.
+MANY_COMMITS = 220
 OLDEST_FLAGS = "0.11.0"  # the first release whose every flag was read; older ones get its rows and a note
 
 _VERSION = late_pattern(
@@ -59,7 +64,8 @@ def in_range(version: str, since: str = "", until: str = "") -> bool:
 def nearest(version: str) -> tuple[str, str]:
     """The known release whose facts stand for `version`, and a note where the two differ ("" = they do not).
 
-    A release candidate stands for its release; any other unknown build for the last release before it.
+    A release candidate stands for its release, a build of the main branch long after its tag for the next minor one
+    (the tag's branch was cut: main goes on); any other unknown build for the last release before it.
     """
     at = parse(version)
     if version in RELEASES and at >= parse(OLDEST_FLAGS):
@@ -73,7 +79,7 @@ def nearest(version: str) -> tuple[str, str]:
     below = [release for release, parsed in zip(RELEASES, _PARSED) if parsed <= at]
     if not below:
         return RELEASES[0], f"vLLM {stripped} is older than any known release: planned as {RELEASES[0]}"
-    known = below[-1]
+    known = _next_minor(at) if _commits_behind(match) >= MANY_COMMITS else below[-1]
     if at > _PARSED[-1]:
         return known, f"vLLM {stripped} is newer than any known release: planned as {known}"
     if at != parse(known) or tail:
@@ -81,3 +87,14 @@ def nearest(version: str) -> tuple[str, str]:
     if at < parse(OLDEST_FLAGS):
         return known, f"vLLM {known} is older than {OLDEST_FLAGS}: its flags are read as those of {OLDEST_FLAGS}"
     return known, ""
+
+
+def _commits_behind(match: re.Match[str]) -> int:
+    """The commits behind a candidate's tag that setuptools-scm counts: 0.16.0rc2.dev293. A number as long as a day
+    (dev2024082000) is none."""
+    digits = (match["dev"] or "").removeprefix(".dev")
+    return int(digits) if match["pre"] and 0 < len(digits) < 5 else 0
+
+
+def _next_minor(at: Release) -> str:
+    return next((release for release, parsed in zip(RELEASES, _PARSED) if parsed[:2] > at[:2]), RELEASES[-1])

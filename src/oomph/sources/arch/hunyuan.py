@@ -2,16 +2,27 @@
 
 vLLM: models/hy_v3.py (0.32.0).
 
-Behind it: Hunyuan 4.
+Behind it: Hunyuan 4, HunyuanOCR.
 """
 
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir import Indexer, Linear, Module, Param, Part, Routing
-from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.decoder import ALL_STAGES, Style, attention_modules, decoder, dims
+from oomph.ir import Indexer, Linear, Modality, Module, Param, Part, Routing
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
+from oomph.sources.arch.decoder import (
+    ALL_STAGES,
+    Names,
+    Style,
+    attention_modules,
+    decoder,
+    decoder_layers,
+    decoder_root,
+    dims,
+    fill,
+)
 from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules, nextn_modules
+from oomph.sources.arch.towers import TowerStyle, styled_tower
 from oomph.sources.config import Config
 
 STYLE = Style(
@@ -151,3 +162,72 @@ def _head(text: Config, hidden: int) -> list[Module]:
     shapes = {"hc_head_fn": (channels, channels * hidden), "hc_head_base": (channels,), "hc_head_scale": (1,)}
     # the role of the last norm: on the last stage
     return [Param(f"{at}.{n}", shape, "F32", "norm", created_dtype="F32") for n, shape in shapes.items()]
+
+
+# --- HunyuanOCR: transformers' own encoder and patch merger, a dense Hunyuan ------------------------------------------
+
+_VISION = TowerStyle(
+    sizes=(
+        ("H", "hidden_size=1152"), ("I", "intermediate_size=4304"), ("A", "num_attention_heads=16"),
+        ("N", "num_hidden_layers=27"), ("P", "patch_size=16"), ("S", "max_image_size=2048"),
+    ),
+    rows="""
+        embeddings.patch_embedding              conv+    H 3 P P
+        embeddings.position_embedding.weight    tensor   L H
+      each N
+        layers.0.layer_norm1                    norm+    H
+        layers.0.self_attn.q_proj               whole+   H H
+        layers.0.self_attn.k_proj               whole+   H H
+        layers.0.self_attn.v_proj               whole+   H H
+        layers.0.self_attn.o_proj               whole+   H H
+        layers.0.layer_norm2                    norm+    H
+        layers.0.mlp.fc1                        whole+   I H
+        layers.0.mlp.fc2                        whole+   H I
+      then
+        patch_merger.image_newline              tensor   4*H
+        patch_merger.image_begin                tensor   O
+        patch_merger.image_end                  tensor   O
+        patch_merger.image_sep                  tensor   O
+        patch_merger.proj_conv                  conv+    2*H H 2 2
+        patch_merger.proj_out                   conv+    4*H 2*H 1 1
+        patch_merger.mlp                        whole+   O 4*H
+        patch_merger.before_rms                 norm     H
+        patch_merger.after_rms                  norm     O
+    """,
+)  # fmt: skip
+_DENSE = Style(
+    qk_norm="head",
+    names=Names(q_norm="query_layernorm", k_norm="key_layernorm"),
+    defaults=(("max_position_embeddings", 2048), ("head_dim", 128)),
+)
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    vision = builder.config.sub("vision_config")
+    fill(builder, _DENSE)
+    side = vision.integer("max_image_size", default=2048) // vision.integer("patch_size", default=16)
+    own = {"L": side * side + 1, "O": builder.text.integer("hidden_size")}
+    _, _, width = dims(builder.text, _DENSE)
+    prefix = "model.language_model"
+    # transformers keeps the frequencies, no table
+    table = replace(rope_of(builder.text, width), only="vLLM's own HunYuanVL", short=-1)
+    layers = decoder_layers(builder, _DENSE, prefix, rope=table)
+    root = decoder_root(builder, _DENSE, prefix)
+    frequencies = [
+        Param(
+            f"{prefix}.rotary_emb.{name}",
+            (width // 2,),
+            "F32",
+            "other",
+            stored=False,
+            created_dtype="F32",
+            everywhere=True,
+        )
+        for name in ("inv_freq", "original_inv_freq")
+    ]
+    return Skeleton(
+        layers,
+        builder.block([*root.modules, *frequencies]),
+        towers=(styled_tower(builder, _VISION, "model.vision_tower", vision, own),),
+        modalities=(Modality("image", (side // 2) ** 2 + side // 2 + 2),),
+    )

@@ -1,16 +1,18 @@
 """openPangu: Embedded (dense), Ultra-MoE (latent attention), Pro-MoE V2 (learned sinks in every layer's cache).
 
-vLLM: models/openpangu.py. Behind them Sarvam's latent attention with Bailing's experts (models/sarvam.py).
+vLLM: models/openpangu.py, openpangu_vl.py. Behind them Sarvam's latent attention with Bailing's experts
+(models/sarvam.py).
 """
 
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from oomph.ir import Attention, Layer, Linear, Mixer, Module, Param, Part, Routing
+from oomph.ir import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, attention_modules, decoder_root, dims
 from oomph.sources.arch.mla import mla_mixer, mla_modules, nextn_modules, routed_mlp, score_correction
+from oomph.sources.arch.towers import TowerStyle, styled_tower
 from oomph.sources.config import Config
 
 _PLAIN = Style(window="none")
@@ -164,3 +166,48 @@ def build_loop(builder: Builder) -> Skeleton:
         ]
         layers.append(site.layer(mixers, modules))
     return Skeleton(tuple(layers), decoder_root(builder, style))
+
+
+# --- openPangu-VL: a windowed encoder read at two depths, a Pangu Embedded --------------------------------------------
+
+_VISION = TowerStyle(
+    sizes=(
+        ("H", "hidden_size=1152"), ("I", "intermediate_size"), ("A", "num_heads"), ("N", "depth"),
+        ("P", "patch_size=14"), ("T", "temporal_patch_size=2"), ("M", "spatial_merge_size=2"), ("O", "out_hidden_size"),
+    ),
+    name="visual",
+    rows="""
+        patch_embed.proj            conv     H 3 T P P
+      each N
+        blocks.0.norm1              norm     H
+        blocks.0.norm2              norm     H
+        blocks.0.attn.qkv           qkv+     H A
+        blocks.0.attn.proj          row+     H H
+        blocks.0.mlp.gate_proj,blocks.0.mlp.up_proj   pair+    I H   if gated
+        blocks.0.mlp.up_proj        column+  I H   if plain
+        blocks.0.mlp.down_proj      row+     H I
+      each K
+        merger.0.ln_q               norm     H
+        merger.0.mlp.0              column+  H*M*M H*M*M
+        merger.0.mlp.2              row+     O H*M*M
+      then
+        final_layernorm             norm     H
+        vision_projection.fc1       whole+!  L O
+    """,
+)  # fmt: skip
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    vision, model = builder.config.sub("vision_config"), build(builder)
+    gated = vision.text("hidden_act", default="silu") == "silu"
+    own = {
+        "K": len(vision.items("mm_unit_vision_select_layer")) or 2, "L": builder.text.integer("hidden_size"),
+        "gated": int(gated), "plain": int(not gated),
+    }  # fmt: skip
+    unit = vision.integer("patch_size", default=14) * vision.integer("spatial_merge_size", default=2)
+    tokens = 12_845_056 // unit**2
+    return replace(
+        model,
+        towers=(styled_tower(builder, _VISION, "visual", vision, own),),
+        modalities=(Modality("image", tokens), Modality("video", tokens)),
+    )

@@ -3,6 +3,8 @@
 vLLM: models/qwen4_exp/nvidia/model.py, common/hyperconnection.py, model_executor/models/interns2_mobius.py (0.32.0).
 """
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from oomph.errors import UnknownCache
@@ -34,19 +36,20 @@ def build(builder: Builder) -> Skeleton:
     body = [module for module in model.root.modules if module.role != "norm"]
     mixer = _connection(builder.site(""), "hyper_connection_mixer", wide, rank, 0)
     own = dict(text.table("rope_parameters", "rope_scaling"))
-    table = rope_of(text, _width(model), params={"partial_rotary_factor": 1.0, **own})
-    layers = tuple(_turned(connected(layer), table) for layer in model.layers)
+    tables = {width: rope_of(text, width, params={"partial_rotary_factor": 1.0, **own}) for width in _widths(model)}
+    layers = tuple(_turned(connected(layer), tables) for layer in model.layers)
     # the checkpoint's draft layers are another class's
     return replace(model, layers=layers, root=builder.block([*body, *mixer]), drafts=())
 
 
-def _width(model: Skeleton) -> int:
-    return next(m.head_dim for layer in model.layers for m in layer.mixers if isinstance(m, Attention))
+def _widths(model: Skeleton) -> set[int]:
+    """Of the heads that turn; a model of recurrent layers alone has none."""
+    return {m.head_dim for layer in model.layers for m in layer.mixers if isinstance(m, Attention)}
 
 
-def _turned(layer: Layer, table: Rope) -> Layer:
-    """The layer with this rotary table."""
-    mixers = (replace(m, rope=table) if isinstance(m, Attention) else m for m in layer.mixers)
+def _turned(layer: Layer, tables: Mapping[int, Rope]) -> Layer:
+    """The layer with the rotary table of its heads' width."""
+    mixers = (replace(m, rope=tables[m.head_dim]) if isinstance(m, Attention) else m for m in layer.mixers)
     return replace(layer, mixers=tuple(mixers))
 
 
@@ -80,7 +83,7 @@ def build_mobius(builder: Builder) -> Skeleton:
             site.replicated(f"{at}.gate", count, hidden, "router", quantised=False),
             site.experts(count, hidden, inner, top_k, at=f"{at}.experts", layout="stacked", routing=routing),
         ]
-    table = rope_of(text, _width(model))
-    layers = tuple(_turned(own(layer, "mlp.gate", "mlp.experts"), table) for layer in model.layers)
+    tables = {width: rope_of(text, width) for width in _widths(model)}
+    layers = tuple(_turned(own(layer, "mlp.gate", "mlp.experts"), tables) for layer in model.layers)
     drafts = tuple(own(layer) for layer in model.drafts)
     return replace(model, layers=layers, drafts=drafts, root=builder.block([*model.root.modules, *experts]))

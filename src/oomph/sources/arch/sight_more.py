@@ -1,6 +1,6 @@
 """More vision-language models that are a table each.
 
-vLLM: models/glm4v.py, phi4siglip.py, kanana_v.py, openpangu_vl.py, bagel.py, step3_vl.py, molmo.py.
+vLLM: models/glm4v.py, phi4siglip.py, kanana_v.py, bagel.py, step3_vl.py, molmo.py.
 """
 
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from oomph.sources.arch.decoder import (
 from oomph.sources.arch.lfm2 import siglip2
 from oomph.sources.arch.llama import QWEN2
 from oomph.sources.arch.llava import up_to, without
-from oomph.sources.arch.pangu import build as pangu
 from oomph.sources.arch.qwen_vision import qwen2_vision
 from oomph.sources.arch.siglip import siglip
 from oomph.sources.arch.step3 import build as step3
@@ -143,51 +142,6 @@ def _reg_block(site: Site, at: str, inputs: int, hidden: int) -> list[Module]:
         modules += [site.tensor(f"{at}.{name}.bn.{part}", hidden) for part in ("weight", "bias")]
     modules += site.convolution(f"{at}.se.fc1", squeeze, hidden, 1, 1)
     return [*modules, *site.convolution(f"{at}.se.fc2", hidden, squeeze, 1, 1)]
-
-
-# --- openPangu-VL: a windowed encoder read at two depths, a Pangu Embedded --------------------------------------------
-
-_PANGU_VISION = TowerStyle(
-    sizes=(
-        ("H", "hidden_size=1152"), ("I", "intermediate_size"), ("A", "num_heads"), ("N", "depth"),
-        ("P", "patch_size=14"), ("T", "temporal_patch_size=2"), ("M", "spatial_merge_size=2"), ("O", "out_hidden_size"),
-    ),
-    name="visual",
-    rows="""
-        patch_embed.proj            conv     H 3 T P P
-      each N
-        blocks.0.norm1              norm     H
-        blocks.0.norm2              norm     H
-        blocks.0.attn.qkv           qkv+     H A
-        blocks.0.attn.proj          row+     H H
-        blocks.0.mlp.gate_proj,blocks.0.mlp.up_proj   pair+    I H   if gated
-        blocks.0.mlp.up_proj        column+  I H   if plain
-        blocks.0.mlp.down_proj      row+     H I
-      each K
-        merger.0.ln_q               norm     H
-        merger.0.mlp.0              column+  H*M*M H*M*M
-        merger.0.mlp.2              row+     O H*M*M
-      then
-        final_layernorm             norm     H
-        vision_projection.fc1       whole+!  L O
-    """,
-)  # fmt: skip
-
-
-def build_pangu(builder: Builder) -> Skeleton:
-    vision, model = builder.config.sub("vision_config"), pangu(builder)
-    gated = vision.text("hidden_act", default="silu") == "silu"
-    own = {
-        "K": len(vision.items("mm_unit_vision_select_layer")) or 2, "L": builder.text.integer("hidden_size"),
-        "gated": int(gated), "plain": int(not gated),
-    }  # fmt: skip
-    unit = vision.integer("patch_size", default=14) * vision.integer("spatial_merge_size", default=2)
-    tokens = 12_845_056 // unit**2
-    return replace(
-        model,
-        towers=(styled_tower(builder, _PANGU_VISION, "visual", vision, own),),
-        modalities=(Modality("image", tokens), Modality("video", tokens)),
-    )
 
 
 # --- BAGEL: SigLIP, two linear layers and a table of positions, a Qwen2 ----------------------------------------------
@@ -334,73 +288,4 @@ def build_molmo(builder: Builder) -> Skeleton:
         builder.block(sized),
         towers=(styled_tower(builder, _MOLMO_VISION, "vision_backbone", text, own),),
         modalities=(Modality("image", 144 * 13 + 200),),  # 12 crops and the image, with columns and ends of lines
-    )
-
-
-# --- HunyuanOCR: transformers' own encoder and patch merger, a dense Hunyuan ------------------------------------------
-
-_HUNYUAN_VISION = TowerStyle(
-    sizes=(
-        ("H", "hidden_size=1152"), ("I", "intermediate_size=4304"), ("A", "num_attention_heads=16"),
-        ("N", "num_hidden_layers=27"), ("P", "patch_size=16"), ("S", "max_image_size=2048"),
-    ),
-    rows="""
-        embeddings.patch_embedding              conv+    H 3 P P
-        embeddings.position_embedding.weight    tensor   L H
-      each N
-        layers.0.layer_norm1                    norm+    H
-        layers.0.self_attn.q_proj               whole+   H H
-        layers.0.self_attn.k_proj               whole+   H H
-        layers.0.self_attn.v_proj               whole+   H H
-        layers.0.self_attn.o_proj               whole+   H H
-        layers.0.layer_norm2                    norm+    H
-        layers.0.mlp.fc1                        whole+   I H
-        layers.0.mlp.fc2                        whole+   H I
-      then
-        patch_merger.image_newline              tensor   4*H
-        patch_merger.image_begin                tensor   O
-        patch_merger.image_end                  tensor   O
-        patch_merger.image_sep                  tensor   O
-        patch_merger.proj_conv                  conv+    2*H H 2 2
-        patch_merger.proj_out                   conv+    4*H 2*H 1 1
-        patch_merger.mlp                        whole+   O 4*H
-        patch_merger.before_rms                 norm     H
-        patch_merger.after_rms                  norm     O
-    """,
-)  # fmt: skip
-_HUNYUAN = Style(
-    qk_norm="head",
-    names=Names(q_norm="query_layernorm", k_norm="key_layernorm"),
-    defaults=(("max_position_embeddings", 2048), ("head_dim", 128)),
-)
-
-
-def build_hunyuan(builder: Builder) -> Skeleton:
-    vision = builder.config.sub("vision_config")
-    fill(builder, _HUNYUAN)
-    side = vision.integer("max_image_size", default=2048) // vision.integer("patch_size", default=16)
-    own = {"L": side * side + 1, "O": builder.text.integer("hidden_size")}
-    _, _, width = dims(builder.text, _HUNYUAN)
-    prefix = "model.language_model"
-    # transformers keeps the frequencies, no table
-    table = replace(rope_of(builder.text, width), only="vLLM's own HunYuanVL", short=-1)
-    layers = decoder_layers(builder, _HUNYUAN, prefix, rope=table)
-    root = decoder_root(builder, _HUNYUAN, prefix)
-    frequencies = [
-        Param(
-            f"{prefix}.rotary_emb.{name}",
-            (width // 2,),
-            "F32",
-            "other",
-            stored=False,
-            created_dtype="F32",
-            everywhere=True,
-        )
-        for name in ("inv_freq", "original_inv_freq")
-    ]
-    return Skeleton(
-        layers,
-        builder.block([*root.modules, *frequencies]),
-        towers=(styled_tower(builder, _HUNYUAN_VISION, "model.vision_tower", vision, own),),
-        modalities=(Modality("image", (side // 2) ** 2 + side // 2 + 2),),
     )

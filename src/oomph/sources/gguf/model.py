@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from oomph.errors import HeaderError
-from oomph.facts.llamacpp.architectures import ARCHITECTURES, GgufArch
+from oomph.facts.llamacpp.architectures import ARCHITECTURES, NOT_PLANNED, GgufArch
 from oomph.facts.llamacpp.graphs import NUMBERS
 from oomph.ir import Attention, Block, Layer, Mixer, Model, Param, Quantization, Role, State, Stored, Tensor
 from oomph.sources.gguf.header import GGUF
@@ -91,9 +91,9 @@ def _opaque(name: str, file: GGUF, facts: "_Facts", source: str) -> Model:
     if file.architecture == "clip":
         why = "this is a vision or audio projector (mmproj): weights only; the language model is a file of its own"
     else:
-        why = (
-            f"the GGUF architecture {file.architecture[:60] or '(none)'!r} is not known: weights only, from the header"
-        )
+        reason = NOT_PLANNED.get(file.architecture, "it is not known")
+        named = file.architecture[:60] or "(none)"
+        why = f"the GGUF architecture {named!r} is not planned ({reason}): weights only, from the header"
     return Model(
         name,
         architecture=file.architecture,

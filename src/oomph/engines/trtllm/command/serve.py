@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oomph.commands.call import UNSET, Call, finite, short
+from oomph.engines.common.arguments import meant, read_in_order
 from oomph.engines.trtllm.command import options_file
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.trtllm.facts import Facts, at as facts_at
@@ -77,38 +78,37 @@ def parse(words: Sequence[str], facts: Facts) -> tuple[str, dict[str, Any], str 
     model, path = "", None
     fields: dict[str, Any] = {}
     notes: list[str] = []
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        if not word.startswith("--"):
-            if word.startswith("-") and len(word) > 1:
-                raise CommandError(f"trtllm-serve would stop with: No such option: {short(word)}")
-            if model:
-                raise CommandError(f"trtllm-serve would stop with: Got unexpected extra argument ({short(word)})")
-            model = word
+
+    def takes(name: str, _: str) -> bool:
+        return name.startswith("--") and (name in FILE_NAMES or _option(name, facts).kind != "flag")
+
+    for use in read_in_order(words, takes):
+        name, texts = use.name, use.texts
+        if not name.startswith("--"):
+            model = _only_model(model, name or texts[0])
             continue
-        name, equals, explicit = word.partition("=")
-        if name in FILE_NAMES:
-            path = explicit if equals else _next(queue, name)
-            continue
-        option = _option(name, facts)
-        if option.kind == "flag":
-            if equals:
+        option = _option(name, facts) if name not in FILE_NAMES else None
+        if option is not None and option.kind == "flag":
+            if use.is_explicit:
                 raise CommandError(f"Option '{name}' does not take a value.")
             fields[option.field] = True
-            continue
-        value = explicit if equals else _next(queue, name)
-        if UNSET.fullmatch(value) and option.kind != "str":
-            notes.append(f"{name} is {short(value)}, which nothing sets: left out")
-            continue
-        fields[option.field] = _value(option, name, value)
+        elif not texts:
+            raise CommandError(f"Option '{name}' requires an argument.")
+        elif option is None:
+            path = texts[0]
+        elif UNSET.fullmatch(texts[0]) and option.kind != "str":
+            notes.append(f"{name} is {short(texts[0])}, which nothing sets: left out")
+        else:
+            fields[option.field] = _value(option, name, texts[0])
     return model, fields, path, notes
 
 
-def _next(queue: list[str], name: str) -> str:
-    if not queue:
-        raise CommandError(f"Option '{name}' requires an argument.")
-    return queue.pop(0)
+def _only_model(model: str, word: str) -> str:
+    if word.startswith("-") and len(word) > 1:
+        raise CommandError(f"trtllm-serve would stop with: No such option: {short(word)}")
+    if model:
+        raise CommandError(f"trtllm-serve would stop with: Got unexpected extra argument ({short(word)})")
+    return word
 
 
 def _option(name: str, facts: Facts) -> Option:
@@ -126,9 +126,8 @@ def _option(name: str, facts: Facts) -> Option:
 
     spelled = name.replace("-", "_").replace("__", "--", 1)
     close = [spelled] if spelled in BY_NAME else get_close_matches(spelled, BY_NAME, n=2, cutoff=0.75)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
     raise CommandError(
-        f"trtllm-serve has no option {short(name)}{hint}",
+        f"trtllm-serve has no option {short(name)}{meant(close)}",
         hint=f"trtllm-serve would stop with: No such option: {short(name)}",
     )
 
@@ -141,7 +140,7 @@ def _value(option: Option, name: str, text: str) -> Any:
             return finite(text)
     except (ValueError, OverflowError):
         kind = {"int": "integer", "float": "float"}[option.kind]
-        raise CommandError(f"Invalid value for '{name}': {short(repr(text))} is not a valid {kind}.") from None
+        raise CommandError(f"Invalid value for '{name}': {short(text)} is not a valid {kind}.") from None
     return text
 
 

@@ -1,5 +1,6 @@
 """Words to flags as vLLM's FlexibleArgumentParser reads them: argparse, plus underscores, -O3 and dotted JSON."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -7,9 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.commands.call import UNSET, short, shown
-from oomph.engines.common.arguments import NEGATIVE, Unread, Use, read_words
+from oomph.engines.common.arguments import (
+    NEGATIVE,
+    SWITCHES,
+    Unread,
+    Use,
+    check_count,
+    most_words,
+    read_words,
+)
 from oomph.engines.vllm.command.values import (
-    LIST_KINDS,
     Refused,
     check_keys,
     human_int,
@@ -65,7 +73,7 @@ def _names(release: str) -> dict[str, Flag | None]:
 def _not_a_value(word: str, before: str, options: Options) -> None:
     """`--enable-chunked-prefill False`: a switch takes no value, and vLLM would stop at the word."""
     flag = options.by_name.get(before)
-    if flag is None or flag.kind not in ("bool", "store_true") or word.lower() not in ("true", "false"):
+    if flag is None or flag.kind not in SWITCHES or word.lower() not in ("true", "false"):
         return
     meant = before if word.lower() == "true" else negated(before) if flag.kind == "bool" else "leave it out"
     instead = f"write {meant}" if meant.startswith("--") else meant
@@ -80,14 +88,10 @@ def _take(flags: dict[str, Any], notes: list[str], use: Use, options: Options) -
     if name == "--config":
         return
     flag = options.by_name[name]
-    if flag.kind in ("bool", "store_true"):
-        if use.is_explicit:
-            raise CommandError(f"argument {name}: ignored explicit argument {short(texts[0])}")
+    check_count(use, flag.kind)
+    if flag.kind in SWITCHES:
         flags[flag.field] = not (flag.kind == "bool" and name.startswith("--no-") and name not in options.spelled(flag))
         return
-    if not texts and flag.kind != "maybe":
-        wanted = "at least one argument" if flag.kind in LIST_KINDS else "one argument"
-        raise CommandError(f"argument {name}: expected {wanted}")
     try:
         value = parse_words(flag, texts, options)
         if note := check_keys(flag, value, options):
@@ -97,7 +101,9 @@ def _take(flags: dict[str, Any], notes: list[str], use: Use, options: Options) -
             raise refuse(name, error) from None
         if flag.group == "engine":
             what = "an argument of the script" if texts[0][1:].isdigit() else "which nothing sets"
-            raise CommandError(f"{name} is {short(texts[0])}, {what}: put its value in its place") from None
+            variable = re.fullmatch(r"\$\{?([A-Za-z_]\w*)\}?", texts[0])
+            way = f"--set {variable[1]}=..." if variable else "put its value in its place"
+            raise CommandError(f"{name} is {short(texts[0])}, {what}: {way}") from None
         notes.append(f"{name} is {short(texts[0])}, which nothing sets: left out")
         return
     if flag.kind == "append":
@@ -109,9 +115,7 @@ def _take(flags: dict[str, Any], notes: list[str], use: Use, options: Options) -
 
 def _most(flag: Flag | None) -> int | None:
     """How many words it takes; --config has one."""
-    if flag is None or flag.kind not in (*LIST_KINDS, "bool", "store_true"):
-        return 1
-    return None if flag.kind in LIST_KINDS else 0
+    return most_words(flag.kind) if flag is not None else 1
 
 
 def _refusal(unread: Unread, options: Options) -> CommandError:

@@ -7,8 +7,8 @@ from typing import Any
 
 from oomph.commands.call import short
 from oomph.errors import CommandError
+from oomph.facts.changes import dated_words
 from oomph.facts.vllm.config_keys import KEYS
-from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.flags import Flag, Options, negated
 from oomph.text.late import late_pattern
 from oomph.text.nesting import bounded
@@ -178,7 +178,7 @@ def check_keys(flag: Flag, value: Any, options: Options) -> str:
     if not unknown:
         return ""
     key = unknown[0]
-    span = next(((since, until) for word, since, until in words(KEYS[flag.field]) if word == key), None)
+    span = next(((since, until) for word, since, until in dated_words(KEYS[flag.field]) if word == key), None)
     if span is not None and not options.has_begun(span[0]):
         sentence = f"{short(key)} came with vLLM {span[0]}"
     elif span is not None:

@@ -73,6 +73,7 @@ class Capture(Struct, frozen=True):
     drafts: bool = False  # a drafter is captured too
     lora: bool = False
     draft_logits: int = 0  # bytes that the V2 runner's warm-up keeps for the drafter's probabilities
+    hands_states: bool = False  # hidden states between the layers are outputs too: an EAGLE-3 head reads them
 
 
 def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:

@@ -3,11 +3,11 @@
 from math import gcd
 
 from oomph.engines.common.created import VOCAB_MULTIPLE
+from oomph.engines.common.online import is_quantised_online
 from oomph.engines.common.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.kv.dtypes import TURBOQUANT
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.traits import Traits
-from oomph.engines.vllm.weights.online import is_quantised_online
 from oomph.facts.vllm import known
 from oomph.facts.vllm.known import FP8_BLOCKS_CUT, NO_FP8_MOE, PP_REFUSAL, Support
 from oomph.ir import Attention, Experts, Linear, Model, Module, State, Vocab

@@ -53,7 +53,7 @@ from oomph.engines.vllm.resolve.verify import (
     verify_sparse_dcp,
 )
 from oomph.engines.vllm.resolve.windows import without_windows
-from oomph.engines.vllm.traits import traits_of, with_drafts
+from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.flag_checks import FlagSet
 from oomph.ir import Deployment, Model
@@ -199,13 +199,37 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_replicas(model, traits, resolved.tensor_parallel_size)
     verify_transformers_build(model, flags)
     verify_convert(model, flags)
+    setup = _setup(model, traits, dep, facts, resolved, external=external)
+    towers = _verify_towers(model, traits, facts, resolved, gpu.sm)
+    verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
+    layout = lay_out(model, traits, setup, facts)
+    words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
+    verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
+    verify_arguments(model, layout.backends, facts.refusals)
+    verify_cache_dtype(layout.backends, resolved.kv_cache_dtype, gpu, facts.refusals)
+    verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
+    _verify_modules(traits, dep, facts, resolved, towers=towers)
+    return replace(
+        resolved,
+        block_size=layout.block_size,
+        mamba_block_size=layout.mamba_block_size,
+        mamba_page_size_padded=layout.mamba_page_size_padded,
+        attention=layout.backends,
+        kv_cache_layout=cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
+        kv_layers=layout.layers,
+    )
+
+
+def _setup(model: Model, traits: Traits, dep: Deployment, facts: Facts, resolved: Resolved, *, external: bool) -> Setup:
+    """What the layers' caches are laid out by. `external`: drafts come from a checkpoint of their own."""
+    flags, gpu = dep.flags, dep.gpus[0]
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
     backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
     conv, ssm = state_dtypes(model, traits, flags, facts, resolved.dtype)
     refused = facts.states.drafts_refused
     if refused and traits.has_state and resolved.num_speculative_tokens and model.model_type != "qwen3_next":
         raise Refused("NotImplementedError", refused)
-    setup = Setup(
+    return Setup(
         sm=gpu.sm,
         dtype=resolved.dtype,
         kv_dtype=layer_dtype(model, resolved.kv_cache_dtype, facts),
@@ -232,34 +256,28 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         gpu_name=gpu.driver_name or gpu.name,
         is_cuda=gpu.vendor == "nvidia",
     )
-    tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
-    build_habits = facts.structure.habits(gpu.sm)
+
+
+def _verify_towers(model: Model, traits: Traits, facts: Facts, resolved: Resolved, sm: int) -> bool:
+    """Whether encoders are built and divided; refused where they do not divide or no kernel takes them."""
+    tp = resolved.tensor_parallel_size
+    build_habits = facts.structure.habits(sm)
     multimodal = resolved.flags.multimodal
     built_anyway = facts.support.unused_towers_built or not multimodal.text_only
     towers = bool(model.towers) and built_anyway and not multimodal.encoder_per_rank
     if towers:
         verify_towers(model, tp, build_habits)
-        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
-    verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
-    layout = lay_out(model, traits, setup, facts)
-    words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
-    verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
-    verify_arguments(model, layout.backends, facts.refusals)
-    verify_cache_dtype(layout.backends, resolved.kv_cache_dtype, gpu, facts.refusals)
-    verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
-    experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
+        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=sm, dtype=resolved.dtype)
+    return towers
+
+
+def _verify_modules(traits: Traits, dep: Deployment, facts: Facts, resolved: Resolved, *, towers: bool) -> None:
+    flags, sm = dep.flags, dep.gpus[0].sm
+    tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
+    experts = expert_setting(facts, sm, resolved.flags, dep.environment)
     linear_backend = str(flags.get("linear_backend", "auto"))
     refusal = refusal_of_modules(
-        traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts, linear_backend
+        traits, facts, tp, dp, ep, sm, resolved.dtype, towers, resolved.quantization, experts, linear_backend
     )
     if refusal is not None:
         raise Refused(refusal.type, refusal.message)
-    return replace(
-        resolved,
-        block_size=layout.block_size,
-        mamba_block_size=layout.mamba_block_size,
-        mamba_page_size_padded=layout.mamba_page_size_padded,
-        attention=layout.backends,
-        kv_cache_layout=cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
-        kv_layers=layout.layers,
-    )

@@ -19,16 +19,17 @@ Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
+FRAMES = frozenset({"kernel_warmup", "flashinfer_autotune", "deep_gemm_warmup"})  # they prove it
 
-@rule("cudagraph_capture", at_stage=True, over=("C01",))
+
+@rule("cudagraph_capture", "sampler_warmup", at_stage=True, over=("C01", "P04"))
 def match(case: Case) -> Finding | None:
-    if not (
-        case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
-        or case.before("autotune", "kernel_warmup")
-    ):
+    own = any("/warmup/" in path for path in case.death.files) or not FRAMES.isdisjoint(case.death.functions)
+    seen = case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
+    if not own and not seen and not case.before("autotune", "kernel_warmup"):
         return None
-    if case.before("capture_begin"):
-        return None
+    if not own and (case.stage == "sampler_warmup" or case.before("capture_begin")):
+        return None  # the estimate of the graphs prints a capture's lines, too
     text = "Kernels were being tuned or warmed up after the KV cache had been made, and their buffers did not fit."
     tried, free = case.oom_value("tried"), case.oom_value("free")
     if tried and free is not None:

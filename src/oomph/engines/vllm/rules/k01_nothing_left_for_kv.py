@@ -26,7 +26,7 @@ def match(case: Case) -> Finding | None:
         kv = case.value("v0_terms", "available")
     is_printed = case.has("kv_none")
     if not is_printed and not (case.failed and case.death.kind in ("available_kv", "v0_terms", "v0_results")):
-        return None
+        return _told(case)
     weights, total = case.account.get("weights"), case.total
     text = "Nothing is left for the KV cache"
     text += f": {gib(kv)}." if kv is not None else "."
@@ -60,3 +60,11 @@ def match(case: Case) -> Finding | None:
         remedies,
         {"context": why},
     )
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that too little is left for the KV cache; K02 says more where a request or a length is named."""
+    if not case.told_short_at("kv_check"):
+        return None
+    text = "By what you say too little is left for the KV cache once the model is loaded and has been measured."
+    return Finding(Tier.POSSIBLE, text, (case.death.line,), ("share_up", "checkpoint", "batch", "more_gpus"))

@@ -20,6 +20,7 @@ Evidence: kv_cache_utils.py:715 (0.21.0).
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.writing import Case, Finding, Named, Tier, rule
 from oomph.engines.vllm.serving.safe_utilization import unplanned_utilization
+from oomph.text.late import late_pattern
 from oomph.units import GIB, gib
 
 
@@ -27,7 +28,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Finding | None:
     check = case.first("kv_need")
     if check is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
-        return _cut(case)
+        return _cut(case) or _told(case)
     length = case.value("kv_need", "max_model_len") or case.value("kv_len_part", "max_model_len") or 0
     need = case.value("kv_need", "need")
     have = case.value("kv_need", "available") or case.value("kv_need_part", "available") or 0
@@ -82,6 +83,18 @@ def _cut(case: Case) -> Finding | None:
     return Finding(Tier.LIKELY, text, case.line("available_kv"), remedies, {})
 
 
+def _told(case: Case) -> Finding | None:
+    """Somebody says that the check for one request refused, in words of their own: a length or one request is named."""
+    if not case.told_short_at("kv_check") or not any(_ONE_REQUEST.search(claim.text) for claim in case.claims):
+        return None
+    text = "By what you say one request of the full length needs more KV cache than is left for it."
+    return Finding(Tier.LIKELY, text, (case.death.line,), ("context", "share_up", "kv_dtype", "more_gpus"))
+
+
+_ONE_REQUEST = late_pattern(
+    r"(?i)\b(?:one|a single|single|each|ein(?:e|zelne)) (?:\w{1,12} ){0,2}(?:request|sequence|prompt|anfrage|sequenz)|"
+    r"\blength\b|\btokens?\b|\blänge\b|\bkontext\b|\bcontext\b|(?:一条|一个|单条|单个)请求|上下文|长度"
+)
 _BESIDE = 16 * GIB  # chosen: more than activations, graphs and a context ever took beside weights and KV cache
 
 

@@ -2,7 +2,9 @@
 
 What it is: with --enable-sleep-mode the weights are created and converted inside one pool of PyTorch's. Whatever a
 conversion frees stays in that pool until the load is over: blocks that no later request fits are held beside the
-weights. gpt-oss-120b takes 61.4 GiB and reserves 79.1 GiB on the way.
+weights. gpt-oss-120b takes 61.4 GiB and reserves 79.1 GiB on the way. Since 0.21.0 a load splits no block of 20 MiB
+and more, so that a small segment that is free again is never used for another small tensor: kernels that copy expert by
+expert (TRT-LLM's on Blackwell) leave a copy of every layer's experts behind.
 
 How to recognise it: "CUDA Error: out of memory at ... cumem_allocator.cpp", or an out-of-memory text that counts most
 of the memory in private pools, before "Model loading took"; without the flag the same command loads.
@@ -36,7 +38,9 @@ def match(case: Case) -> Finding | None:
         return None  # a neighbour has what is missing
     text = "Sleep mode loads the weights into a pool that gives nothing back until the load is over."
     if allocated:
-        text += f" PyTorch held {gib(allocated)}, with what conversions had freed on the way."
+        text += f" PyTorch held {gib(allocated)}, with what conversions had freed on the way"
+        # CUDACachingAllocator.cpp: "allocated in private pools" sums blocks that are free there, beside those in use
+        text += f": {gib(pools)}." if pooled and pools else "."
     return Finding(
         Tier.COMPUTED if case.has("cumem_oom") or pooled else Tier.LIKELY,
         text,

@@ -280,6 +280,7 @@ def _setting(run: Run, build: Build, device: Device) -> Setting:
         dummy=flags.load_format == "dummy",
         # device_allocator/cumem.py switches them off while it fills its pool (0.32.0)
         expandable="expandable_segments:True" in conf and not run.settings.flags.pools_memory,
+        pooled=run.settings.flags.pools_memory,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)) if _embeds_input(run) else 0,
         buffers=model_buffers(run.traits, build, rules, tokens),
         mla_workspace=rules.mla_workspace(device.sm) if mla else 0,

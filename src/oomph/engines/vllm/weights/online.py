@@ -2,10 +2,9 @@
 
 from functools import lru_cache
 
-from msgspec.structs import replace
-
+from oomph.engines.common.online import quantise_layers
 from oomph.engines.vllm.traits import Traits
-from oomph.ir import Block, Experts, Linear, Model, Module, Scheme
+from oomph.ir import Model, Scheme
 
 _FP8 = Scheme("fp8", 8, "float", "tensor", activation="dynamic")
 _FP8_BLOCK = Scheme("fp8", 8, "float", "block", block=(128, 128), activation="dynamic")
@@ -25,37 +24,4 @@ def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
 
 @lru_cache(maxsize=64)
 def quantised(traits: Traits, scheme: Scheme, habits: frozenset[str]) -> Model:
-    """The model with every linear layer and expert of its decoder layers in `scheme`."""
-    model = traits.model
-    layers = tuple(replace(layer, block=_block(layer.block, scheme, habits)) for layer in model.layers)
-    drafts = tuple(replace(layer, block=_block(layer.block, scheme, habits)) for layer in model.drafts)
-    return replace(model, layers=layers, drafts=drafts)
-
-
-def is_quantised_online(module: Module, habits: frozenset[str], *, encoder: bool = False) -> bool:
-    """Routers, convolutions and layers with a dtype of their own get no quantisation config. `encoder`: whether an
-    encoder's layer is meant."""
-    if isinstance(module, Experts):
-        return module.scheme is None
-    return (
-        isinstance(module, Linear)
-        and module.scheme is None
-        and module.quantisable
-        and (not module.quantised_by or module.quantised_by in habits)
-        and module.role != "router"
-        and (module.role == "multimodal") == encoder
-        and not module.alias
-        and not module.created_dtype
-        and "conv" not in module.name
-    )
-
-
-@lru_cache(maxsize=64)
-def _block(block: Block, scheme: Scheme, habits: frozenset[str]) -> Block:
-    modules = tuple(
-        replace(module, scheme=scheme)
-        if isinstance(module, Linear | Experts) and is_quantised_online(module, habits)
-        else module
-        for module in block.modules
-    )
-    return replace(block, modules=modules)
+    return quantise_layers(traits.model, scheme, habits)

@@ -7,10 +7,10 @@ from itertools import groupby
 from msgspec import Struct
 
 from oomph.engines.common.allocator import LARGE_BUFFER, ROUND, Block, FreeSizes
+from oomph.engines.common.online import is_quantised_online
 from oomph.engines.vllm.weights.load.forms import Built, Module, Network
 from oomph.engines.vllm.weights.load.player import SIZE, Player
 from oomph.engines.vllm.weights.load.program import Program, Programs, Recorder, Rise
-from oomph.engines.vllm.weights.online import is_quantised_online
 from oomph.facts.vllm.experts_case import Step
 from oomph.ir import Linear
 
@@ -63,11 +63,11 @@ class Repacker(Player):
             before, steady = seen.get(key, (None, False))
             if steady and before is not None:
                 self.repeat(before.peaks, before.delta, members[0])
+                self.strand(before)
             else:
                 now = self.repack_place(members, jobs, programs, free)
                 free = now.after
-                # where weights leave the GPU, what is free must also not become less
-                seen[key] = now, now.does_as(before) and (not self.setting.offload.active or now.only_adds)
+                seen[key] = now, now.does_as(before) and self.is_lasting(now)
         if self.setting.online == "held":
             for module in self.modules():
                 if module.of is not None and is_quantised_online(module.of, build.habits):
@@ -82,6 +82,24 @@ class Repacker(Player):
                     scales = built.blocks[form.first : form.first + len(form.tensors)]
                     self.memory.allocated += 2 * ROUND - sum(map(SIZE, scales))
                     self.new(form.name, 4)
+
+    def is_lasting(self, now: _Repacked) -> bool:
+        """Whether a place that did the same twice will go on so: where weights leave the GPU, what is free must not
+        become less; where everything that is free counts, pieces of segments would be used some day."""
+        if self.setting.pooled and now.before[0] != now.after[0]:
+            return False
+        return not self.setting.offload.active or now.only_adds
+
+    def strand(self, like: _Repacked) -> None:
+        """What a place like this one leaves free each time: a pool that cannot give back keeps all of it.
+
+        A segment of 20 MiB that is free again is as large as `max_split`, so that no smaller tensor gets it: copies of
+        single experts take new ones in every layer.
+        """
+        for size, count in _difference(like.after[1], like.before[1]).items():
+            left = self.memory.free_whole.get(size, 0)
+            if count > 0 or left:
+                self.memory.add_whole(size, max(count, -left))
 
     def repack_place(
         self, members: Sequence[Built], jobs: Sequence[Job], programs: Programs, before: FreeSizes

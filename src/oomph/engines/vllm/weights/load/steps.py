@@ -10,10 +10,10 @@ from msgspec import Struct
 from oomph.engines.common.allocator import ROUND
 from oomph.engines.common.created import Build, Created, Placed
 from oomph.engines.common.expert_kernel import expert_kernel, padded_sizes
+from oomph.engines.common.online import is_quantised_online
 from oomph.engines.common.shard import experts_share, in_features, linear_ranks, local_experts, outs, stage_layers
 from oomph.engines.vllm.resolve.plain_flags import Balancing, Offload
 from oomph.engines.vllm.traits import Traits
-from oomph.engines.vllm.weights.online import is_quantised_online
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
 from oomph.facts.vllm.repack import Case, Repacking
@@ -32,6 +32,7 @@ class Setting(Struct, frozen=True):
     sms: int
     dummy: bool = False  # --load-format dummy
     expandable: bool = False
+    pooled: bool = False  # in a pool that cannot give back what conversions free (--enable-sleep-mode)
     before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
     mla_workspace: int = 0
     buffers: "Buffers" = ()  # what modules register beside their parameters
