@@ -75,3 +75,10 @@ def test_the_release_in_which_it_worked_is_offered(sentence: str) -> None:
 )
 def test_a_question_or_a_setting_is_no_attempt(text: str) -> None:
     assert not read_attempts((Sentence(1, text),))
+
+
+@pytest.mark.parametrize("sentence", ["It works with 0.4 of the card.", "Image 1.3 works."])
+def test_a_share_is_no_release(sentence: str) -> None:
+    text = f"vLLM fails with torch.OutOfMemoryError: CUDA out of memory.\n{sentence}\n"
+    labels = [one.change.label for one in explain(text, plan=False).remedies]
+    assert not any(label.startswith("vLLM ") for label in labels)

@@ -13,12 +13,12 @@ from oomph.doctor.diagnose import _unused
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain, observe_raw, read_case
 from oomph.doctor.ledger import _at_oom
-from oomph.doctor.posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.doctor.reading.doubt import find_doubt
 from oomph.doctor.reading.failure import _ends
 from oomph.doctor.reading.meanings import MILESTONES
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
+from oomph.doctor.threads.posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.engines.common.inferred import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text
@@ -181,3 +181,16 @@ def test_a_gibibyte_outside_of_the_budget_is_worth_a_line(free: float, is_worth_
     account = SimpleNamespace(util=0.6)
     case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=0.6, **VLLM)
     assert bool(_unused(case)) is is_worth_a_line
+
+
+@pytest.mark.parametrize(("free", "fits"), [(5.2, False), (5.4, True)])
+def test_a_smaller_share_is_advised_where_the_smallest_weights_fit_in_what_is_free(free: float, fits: bool) -> None:
+    """8 billion parameters at 0.55 bytes are 4.1 GiB; beside them 1 GiB for a cache and 0.2 for what a start takes."""
+    text = f"""INFO 05-30 01:45:33 [utils.py:240] non-default args: {{'model': 'Qwen/Qwen3-8B'}}
+ERROR 05-30 01:45:33 [core.py:1140] ValueError: Free memory on device cuda:0 ({free}/23.5 GiB) on startup is less than \
+desired GPU memory utilization (0.92, 21.62 GiB). Decrease GPU memory utilization or reduce GPU memory used by other \
+processes.
+"""
+    explanation = explain(text, plan=False)
+    assert explanation.cause.id == "D01"
+    assert any("gpu_memory_utilization" in one.change.flags for one in explanation.remedies) is fits

@@ -13,7 +13,6 @@ from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.ledger import account
-from oomph.doctor.posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.doctor.prior import contradiction
 from oomph.doctor.reading.failing_stage import AT_RUN_TIME, failing_stage
 from oomph.doctor.reading.last_signs import cut_statement
@@ -21,6 +20,7 @@ from oomph.doctor.reading.stages import Death, _child
 from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Finding, Tier
 from oomph.doctor.rules import rules
+from oomph.doctor.threads.posts import LONGEST_POST, MOST_POSTS, _unwrapped, read_thread
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line

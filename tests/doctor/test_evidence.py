@@ -8,8 +8,9 @@ import pytest
 
 import field_reports
 from oomph.doctor.explain import explain
-from oomph.doctor.reading.chances import MISTAKEN, RIGHT
+from oomph.doctor.reading.chances import MISTAKEN
 from oomph.doctor.reading.meanings import MILESTONES, ORDER
+from oomph.doctor.reading.prose import RIGHT
 from oomph.engines.registry import all_engines
 from oomph.ir.evidence import ASSERTING, asserts
 from oomph.logs.parse import ALL

@@ -92,3 +92,10 @@ def test_of_a_long_recording_the_segments_are_read(protocol: int, tmp_path: Path
     assert not summary(str(_standing(tmp_path, protocol)))["failed"]
     assert short["allocated"] == 18 * GIB + 96 * MIB
     assert path.stat().st_size < WHOLE
+
+
+def test_a_snapshot_without_an_allocation_is_no_all_clear(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pickle"
+    path.write_bytes(pickle.dumps({"segments": [{"address": "a", "blocks": [{"size": "x"}]}], "device_traces": [[]]}))
+    with pytest.raises(InputError, match="no allocation"):
+        oomph.explain(path)

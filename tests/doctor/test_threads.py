@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from oomph.cli.main import main
-from oomph.doctor.posts import Thread, read_thread
-from oomph.doctor.thread import explain_thread
+from oomph.doctor.threads.posts import Thread, read_thread
+from oomph.doctor.threads.thread import explain_thread
 from oomph.report.screens.thread import comment
 
 FOLDER = Path(__file__).parent / "threads"

@@ -36,12 +36,13 @@ _WORKED_IN: Final = late_pattern(
 
 
 def with_attempts(case: Case, explanation: Explanation) -> Explanation:
-    vain = [one for one in case.attempts if one.result == "in vain" and not one.without]
+    vain = _in_vain(case.attempts)
     helped = [one for one in case.attempts if one.result == "helped" and len(one.words) <= SHORT and _is_told(one)]
     first = [*(_as_remedy(case, one) for one in helped[:MOST]), *_good_release(case)]
     if not vain and not first:
         return explanation
-    left = [judged for judged in explanation.remedies if not _was_tried(judged, vain)]
+    left = [judged for judged in explanation.remedies
+            if not _was_tried(judged, vain) and not _is_about(judged.change.label, helped[:MOST])]  # fmt: skip
     listed = {judged.change.label for judged in first}
     rejected = [one for one in explanation.rejected if not _is_about(one.change.label, helped)]
     known = {topic for one in rejected for topic in topics_of(one.change.label)}
@@ -50,7 +51,7 @@ def with_attempts(case: Case, explanation: Explanation) -> Explanation:
         explanation,
         remedies=(*first, *(one for one in left if one.change.label not in listed)) if case.failed else tuple(left),
         rejected=tuple(rejected),
-        advice=_advice(explanation.advice, vain),
+        advice=advice_without(explanation.advice, case.attempts),
     )
 
 
@@ -99,7 +100,7 @@ def _as_useless(attempt: Attempt) -> Judged:
 
 def _as_remedy(case: Case, attempt: Attempt) -> Judged:
     flag, _, value = attempt.words.replace("=", " ", 1).partition(" ")
-    is_flag = flag.startswith("--")
+    is_flag = flag.startswith("-")
     field = flag.lstrip("-").replace("-", "_")
     flags: dict[str, Any] = {}
     if is_flag and attempt.without:
@@ -122,7 +123,7 @@ def _good_release(case: Case) -> list[Judged]:
             continue
         title = engine_named(case.rebuilt.engine).title
         change = Change("release", f"{title} {match[1]}", "release", cost="you say that it works there", rank=-1)
-        return [unplanned(case, change)] if _may_be(match[1], own) else []
+        return [unplanned(case, change)] if _may_be(match[1], own, case.rebuilt.engine) else []
     return []
 
 
@@ -136,14 +137,22 @@ def _worked(claim: Claim, claims: tuple[Claim, ...]) -> bool:
     return any(other.outcome == "well" for other in same)
 
 
-def _may_be(version: str, own: str) -> bool:
-    """A release of the same engine: numbered alike, not a size or a driver."""
-    return not own or version.split(".")[0] == own.split(".")[0]
+def _may_be(version: str, own: str, engine: str) -> bool:
+    """A release of the same engine: numbered alike and in full (0.4 is a share), not a size, an image or a driver."""
+    first = version.split(".")[0]
+    known = {release.split(".")[0] for release in engine_named(engine).releases()}
+    return version.count(".") >= 2 and (first == own.split(".")[0] if own else not known or first in known)
 
 
-def _advice(advice: Advice | None, vain: list[Attempt]) -> Advice | None:
-    if advice is None:
-        return None
+def _in_vain(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [one for one in attempts if one.result == "in vain" and not one.without]
+
+
+def advice_without(advice: Advice | None, attempts: Iterable[Attempt]) -> Advice | None:
+    """The advice without what was tried in vain."""
+    vain = _in_vain(attempts)
+    if advice is None or not vain:
+        return advice
     fixes = tuple(one for one in advice.fixes if not _was_tried(one, vain))
     helps = tuple(one for one in advice.helps if not _was_tried(one, vain))
     out = [replace(one, effect="nothing", why=SAID_USELESS) for one in (*advice.fixes, *advice.helps)

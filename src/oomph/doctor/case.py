@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.doctor.ledger import Account, account, number
+from oomph.doctor.ledger import Account, account, fullest_oom, number
+from oomph.doctor.reading.prose import weighed, words_of
 from oomph.doctor.reading.retold import with_retold
 from oomph.doctor.reading.stages import Death, chosen_run, death
 from oomph.doctor.reading.towers import in_tower
@@ -26,13 +27,15 @@ from oomph.logs.claims import Claim, read_claims
 from oomph.logs.clean import Line
 from oomph.logs.deployment import Rebuilt, rebuild
 from oomph.logs.documents import MOST_LINES, is_prose, sentences
-from oomph.logs.parse import printed_lines
+from oomph.logs.parse import printed_lines, prints
 from oomph.logs.speaker import foreign_speaker, speakers_stage
 from oomph.logs.structure import SOFT_STARTS, STARTS
 from oomph.text.late import late_pattern
 from oomph.units import GIB, MIB
 
 _SETTINGS = ("SamplingParams(", "LLM engine (v")
+MEMORY_CHECKS = ("startup_free_memory", "kv_check")  # stages that do nothing but compare memory
+MEMORY_TOPICS = frozenset({"share", "context", "sequences", "batch", "graphs", "kv_dtype", "layers", "offload"})
 
 
 class Case(Struct, frozen=True):
@@ -144,7 +147,7 @@ class Case(Struct, frozen=True):
 
     @property
     def oom(self) -> Observation | None:
-        return next((observation for observation in self.observations if observation.kind == "torch_oom"), None)
+        return fullest_oom(self.observations)
 
     def oom_value(self, name: str) -> int | None:
         return number(self.oom, name)
@@ -152,10 +155,23 @@ class Case(Struct, frozen=True):
     @property
     def memory(self) -> bool:
         """Some line, or somebody, says that memory ran out; a bare traceback does not."""
-        return self.death.kind == "memory_short" or self.has(
+        return self.death.kind == "memory_short" or self._told_short or self.has(
             "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned",
             "memory_short", "lc_malloc", "lc_cublas",
         )  # fmt: skip
+
+    @property
+    def _told_short(self) -> bool:
+        """Nobody says the word: but it is told that a check of memory refused, or that less of it was the cure."""
+        if not self.death.by_people or self.death.kind not in ("said_failed", "memory_short"):
+            return False
+        cured = any(one.result == "helped" and one.topic in MEMORY_TOPICS for one in self.attempts)
+        return cured or (self.death.basis == "said" and self.stage in MEMORY_CHECKS)
+
+    def told_short_at(self, stage: StageName) -> bool:
+        """A person says that memory was short in this stage; no line of the engine does."""
+        is_claim = self.death.by_people and self.death.basis == "said"
+        return bool(self.failed) and is_claim and self.stage == stage and self.memory
 
     @property
     def v0(self) -> bool:
@@ -252,6 +268,9 @@ def build(
     dead = death(run, lines, claims, engine)
     if speaker is not None:
         dead = _of_speaker(dead, speaker, lines)
+    elif dead.by_people and not prints(observations):
+        missing = engine_named(rebuilt.engine or engine or DEFAULT).words.missing_stages
+        dead = weighed(dead, words_of(lines), missing)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
@@ -260,7 +279,7 @@ def build(
     words = " ".join(line.text.strip() for line in near if not any(word in line.text for word in _SETTINGS))
     return Case(tuple(run), rebuilt, dead, ledger, gpus, card, text=words[: 32 << 10], notes=notes,
                 has_story=_story(lines, observations), claims=claims,
-                attempts=read_attempts(story), speaker=speaker)  # fmt: skip
+                attempts=read_attempts(sentences(lines)), speaker=speaker)  # fmt: skip
 
 
 def _of_speaker(dead: Death, speaker: Speaker, lines: Sequence[Line]) -> Death:
@@ -280,7 +299,7 @@ def place(case: Case, stage: StageName, basis: StageBasis, note: str = "") -> Ca
     """The same case with the stage known from elsewhere: what the log accounts for follows the stage."""
     util = case.flag("gpu_memory_utilization")
     share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
-    known = replace(case.death, stage=stage, basis=basis)
+    known = replace(case.death, stage=stage, basis=basis, ruled=None, learned=())
     ledger = account(case.observations, known, share)
     return replace(case, death=known, account=ledger, notes=(*case.notes, *([note] if note else [])))
 

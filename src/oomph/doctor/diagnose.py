@@ -10,7 +10,7 @@ from oomph.doctor.reading.chances import question, stage_chances
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import UNFINISHED
 from oomph.doctor.rebuild import gpu_row
-from oomph.doctor.rule import SURE, Finding, Tier
+from oomph.doctor.rule import SURE, Finding, Rule, Tier
 from oomph.doctor.serving import summary
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.facts.speakers import KIND_WORDS
@@ -111,7 +111,7 @@ def _settle(case: Case, engine: str, cause: Cause, ranked: Sequence[Ranked]) -> 
 def _cause(case: Case, best: Ranked | None) -> Cause:
     if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
         rule, candidate = best
-        sure, text = _is_sure(case, candidate), candidate.text
+        sure, text = _is_sure(case, rule, candidate), candidate.text
         if _unsaid(case, best) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
             if _unknown(case, best):
@@ -132,13 +132,13 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     return Cause("none", "Nothing failed", _healthy(case))
 
 
-def _is_sure(case: Case, finding: Finding) -> bool:
+def _is_sure(case: Case, rule: Rule, finding: Finding) -> bool:
     """What a program said or figures prove; a cause that rests on the stage is as sure as the stage. What people tell
     in their own words is never sure."""
     if not case.failed:
         return finding.tier >= SURE
-    proved = finding.tier >= Tier.COMPUTED or asserts(case.death.basis)
-    return finding.tier >= SURE and proved and not case.death.by_people
+    proved = asserts(case.death.basis) or (finding.tier >= Tier.COMPUTED and not rule.at_stage)
+    return finding.tier >= SURE and proved and case.death.basis != "said" and not case.death.by_people
 
 
 def _quoted(case: Case) -> str:

@@ -28,7 +28,7 @@ from oomph.logs.deployment import Rebuilt
 from oomph.logs.documents import sentences
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text
-from oomph.logs.record import read_record
+from oomph.logs.record import RecordedCard, read_record
 from oomph.logs.snapshot import is_snapshot, read_snapshot
 from oomph.logs.speaker import foreign_speaker
 from oomph.text.printable import visible
@@ -146,16 +146,36 @@ def read_raw(
         if deployment is None:
             deployment, more = read_command(record.command, record.release)
             notes = (*notes, *more)
-        gpus = gpus or record.card
+        gpus = gpus or (record.card if not record.gpus else tuple(_seen(card) for card in record.gpus[:MOST_RANKS]))
     case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus, observed)
     if record is not None and record.stage is not None:
         case = replace(case, death=replace(case.death, failed=True))
         case = place(case, record.stage, "message")
+        case = msgspec.structs.replace(case, gpus=_with_others(case))
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)
         notes = (*notes, *about)
     return with_size(msgspec.structs.replace(case, notes=(*case.notes, *notes)))
+
+
+MOST_RANKS = 64  # of a record
+
+
+def _seen(card: RecordedCard) -> Device:
+    """A card of a record: its name's row with the memory that the engine found, and what others held of it."""
+    devices, _ = read_gpus(card.name, card.total_bytes)
+    device = devices[0] if devices else Device(card.name or "GPU", max(1, card.total_bytes))
+    total = card.total_bytes if card.total_bytes > 0 else device.total_bytes
+    return msgspec.structs.replace(device, total_bytes=total, used_bytes=min(max(0, card.used_bytes), total - 1))
+
+
+def _with_others(case: Case) -> tuple[Device, ...]:
+    """The one card of the run with what others held of it when it died, where that is more than at the start."""
+    others = case.account.get("others") or 0
+    if len(case.gpus) != 1 or not case.gpus[0].used_bytes < others < case.gpus[0].total_bytes:
+        return case.gpus
+    return (msgspec.structs.replace(case.gpus[0], used_bytes=others),)
 
 
 def explain_read(case: Case, *, plan: bool) -> Explanation:

@@ -58,15 +58,14 @@ def last(observations: Sequence[Observation], kind: str, name: str = "") -> Obse
     )
 
 
+def fullest_oom(observations: Sequence[Observation]) -> Observation | None:
+    """PyTorch's first sentence that says who held the card; its allocator may warn before, with what is free."""
+    ooms = [observation for observation in observations if observation.kind == "torch_oom"]
+    return next((oom for oom in ooms if "in_use" in oom.values or "allocated" in oom.values), ooms[0] if ooms else None)
+
+
 def account(observations: Sequence[Observation], death: Death, util: float | None) -> Account:
-    oom = next(
-        (
-            observation
-            for observation in observations
-            if observation.kind == "torch_oom" and "total" in observation.values
-        ),
-        None,
-    )
+    oom = fullest_oom([observation for observation in observations if "total" in observation.values])
     if oom is not None and death.failed:
         return _at_oom(observations, oom, death, util)
     return _at_rest(observations, util)

@@ -8,6 +8,7 @@ from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.rule import Finding, Rule, Tier
 from oomph.doctor.rules import rules
+from oomph.facts.topics import topics_of
 
 Ranked = tuple[Rule, Finding]
 
@@ -45,9 +46,18 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
         or ranked[0][1].tier >= Tier.COMPUTED
         or (case.death.basis == "said" and case.stage == "runtime_request")  # that it served is told, not guessed
         or case.oom_value("pools")  # torch's own figures: graphs exist, so that it served
+        or _names_lever(case, ranked[0])
     ):
         return ranked
     return sorted(ranked, key=lambda pair: pair[0].id != LAST)
+
+
+def _names_lever(case: Case, best: Ranked) -> bool:
+    """Whoever tells of it names what this cause is about, or says that less of it was the cure."""
+    topics = {one.topic for one in case.attempts if one.result == "helped"}
+    topics |= {topic for claim in case.claims for topic in topics_of(claim.text)}
+    first = best[1].levers[0] if best[1].levers else ""
+    return (first[0] if isinstance(first, tuple) else first) in topics
 
 
 LAST: Final = "M01"  # memory ran out, and only the stage is known

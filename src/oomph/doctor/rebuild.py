@@ -1,5 +1,7 @@
 """The deployment that failed, as far as the log tells it: something a planner can take."""
 
+from msgspec.structs import replace
+
 from oomph.doctor.case import Case
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError
@@ -14,6 +16,7 @@ from oomph.units import GIB
 STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manual_kv")
 MOST_CARDS = 64  # of one command
 SHORTEST_NAME = 3  # characters: "x" and "." stand for a model that people did not want to name
+BY_DRIVER = 0.01  # of a card's total, which drivers report differently: an RTX 4090 prints 23.51 to 23.65 GiB
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
 
@@ -21,10 +24,8 @@ def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()
     """What was started, for engines that read their own commands: as it was told beside the log, else the command in
     the text. The release is the log's, the GPUs are those that were told or that it shows (`printed`: as the engine's
     own lines list them); None where one of them is missing."""
-    from msgspec.structs import replace
-
     gpus = case.gpus or printed or devices(case)
-    deployment = case.command_beside or _command_in_text(case, engine)
+    deployment = case.command_beside or command_in_text(case, engine)
     if deployment is None or not gpus or len(deployment.model.strip("./")) < SHORTEST_NAME:
         return None
     release = deployment.engine
@@ -41,7 +42,7 @@ def _as_many(gpus: tuple[Device, ...], needed: int) -> tuple[Device, ...]:
     return gpus[:1] * needed if len(gpus) < needed <= MOST_CARDS else gpus
 
 
-def _command_in_text(case: Case, engine: EngineProtocol) -> Deployment | None:
+def command_in_text(case: Case, engine: EngineProtocol) -> Deployment | None:
     """The command that this engine reads; of several the last."""
     from oomph.commands import parse_command
 
@@ -74,7 +75,15 @@ def devices(case: Case) -> tuple[Device, ...]:
     used = min(_held(case, total, row), total - 1) if total else 0
     if row is None:
         return (Device("GPU", total, used_bytes=used),) * count
-    return (row.device(used_bytes=used, total_bytes=total),) * count
+    device = row.device(used_bytes=used, total_bytes=total)
+    if total and row.name != case.named_gpu and not case.capability and _is_anybodys(total):
+        device = replace(device, name=f"{total / GIB:.2f}GiB GPU")  # its size alone is known
+    return (device,) * count
+
+
+def _is_anybodys(total: int) -> bool:
+    """Cards of several generations have about this much memory: it names none of them."""
+    return len({row.capability for row in rows() if abs(row.total_bytes - total) <= total * BY_DRIVER}) > 1
 
 
 def own_context(case: Case, row: GpuRow | None) -> int:

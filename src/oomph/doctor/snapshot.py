@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from oomph.doctor.explanation import Cause, Explanation
 from oomph.doctor.ledger import Entry
-from oomph.doctor.reading.chances import probability
 from oomph.doctor.reading.places import place_stage
+from oomph.doctor.reading.prose import probability
 from oomph.doctor.reading.tracebacks import frame_stage
+from oomph.errors import InputError
 from oomph.ir import Deployment, Engine, StageName
 from oomph.ir.evidence import StageBasis, StageChance
 from oomph.logs.snapshot import Frame, Oom, Snapshot
@@ -34,6 +35,8 @@ def explain_standing(snapshot: Snapshot, deployment: Deployment | None, notes: t
     """Where the memory is: of a snapshot without a failed allocation, or with a history that is too long to be read."""
     engine = deployment.engine if deployment is not None else _engine(snapshot)
     size = f"{human(snapshot.allocated)} are allocated"
+    if not snapshot.failed and not snapshot.allocated:
+        raise InputError("the snapshot holds no allocation: nothing was recorded, or it is of another process")
     if snapshot.failed:
         cause = Cause("M01", "Memory ran out", f"An allocation failed. {_parts(snapshot)}", False)
     elif snapshot.whole:

@@ -14,8 +14,8 @@ _SIZE: Final = late_pattern(
 )
 _BARE: Final = late_pattern(r"(?<![\w.,])(?P<sign>[-−–]|minus )?(?P<number>\d{1,5}(?:[.,]\d{1,3})?)(?![\w.,%]*\w)")
 _WANTED: Final = late_pattern(
-    r"(?i)\b(?:want(?:s|ed|ing)?|need(?:s|ed|ing)?|ask(?:s|ed|ing)?(?: for)?|requir\w{1,3}|takes|request(?:s|ed)?|desired|tr(?:ies|ied|ying) to (?:allocate|get)|would (?:need|take)|necessary|"
-    r"brauch\w{0,3}|benötig\w{0,3}|will|wollte|möchte|verlangt\w{0,2}|gewünscht|angefordert|anfordert|nötig|erforderlich|fordert)\b|需要|要求|想要|申请|还要|又要|得要|(?<![只重主])要(?!求)"
+    r"(?i)\b(?:want(?:s|ed|ing)?|need(?:s|ed|ing)?|ask(?:s|ed|ing)?(?: for)?|requir\w{1,3}|takes|request(?:s|ed)?|desired|(?:tr(?:ies|ied|ying)|fail(?:s|ed)?|unable) to (?:allocate|get|reserve)|would (?:need|take)|necessary|"
+    r"br[aä]uch\w{0,4}|benötig\w{0,3}|will|wollte|möchte|verlangt\w{0,2}|gewünscht|angefordert|anfordert|nötig|erforderlich|fordert)\b|需要|要求|想要|申请|要?分配|还要|又要|得要|(?<![只重主])要(?!求)"
 )
 _THERE: Final = late_pattern(
     r"(?i)\b(?:free|left|available|unoccupied|unused|remain\w{0,4}|there (?:is|are|was|were)|(?:is|are|was|were) there|(?<!I )ha[sd]|to give|to spare|installed|"
@@ -34,8 +34,9 @@ _SCALE: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MOST: Final = 12  # sizes of a sentence that are looked at
 
 
-def tells_shortage(sentence: str) -> bool:
-    """Its figures say that memory is short: less than nothing is left, more was wanted than is there, something lacks."""
+def tells_shortage(sentence: str, failing: bool = False) -> bool:
+    """Its figures say that memory is short: less than nothing is left, more was wanted than is there, something lacks;
+    of a sentence that tells of a failure, that a size was asked for is enough."""
     wanted: list[float] = []
     there: list[float] = []
     matches = list(_SIZE.finditer(sentence))[:_MOST]
@@ -59,7 +60,9 @@ def tells_shortage(sentence: str) -> bool:
         wanted += [size] if role == "wanted" else []
         there += [size] if role == "there" else []
     there += _without_unit(sentence, matches[-1]["unit"]) if wanted and not there else []
-    return bool(wanted and there) and max(wanted) > min(there)
+    if not there:
+        return failing and bool(wanted)
+    return bool(wanted) and max(wanted) > min(there)
 
 
 _ROLES: Final = ((_WANTED, "wanted"), (_THERE, "there"))

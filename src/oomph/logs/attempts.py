@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from oomph.facts.claim_words import HELPED, IN_VAIN, NOT, QUESTION, SUPPOSED, WITHOUT
-from oomph.facts.topics import DOWN, FLAG, UP, VARIABLE, topics_of
+from oomph.facts.claim_words import ENDED, HELPED, IN_VAIN, NOT, QUESTION, SHORTAGE, SUPPOSED, WENT_WELL, WITHOUT
+from oomph.facts.topics import DOWN, FLAG, SHORT_FLAG, UP, VARIABLE, topics_of
 from oomph.logs.documents import Sentence, clauses
 from oomph.text.late import late_pattern
 
@@ -32,16 +32,45 @@ _BACK: Final = late_pattern(
 )
 
 
+# "With 8192 it is fine", "mit 40 geht es", "改成 8192 就好了": another value of what was spoken of
+_VALUE: Final = late_pattern(
+    r"(?i)^\W{0,4}(?:but |aber |and |und )?(?:with|at|using|set to|(?:back|down) to|mit|bei|auf|改成|改为|换成|设成|设为|设置为|调到|调成|调整为|降到|降为|用)?\s?(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.,-]*\d|\s?(?:[KMGT]i?B|[KMGT]\b|GPUs?|x\b|times|hours?|days?|von|of))(.{0,60})$"
+)
+_SETTING: Final = late_pattern(
+    r"(?<![\w-])(--?[a-z][\w-]{0,40}|[a-z]+(?:[_-][a-z]+)+)(?:[ =:]| auf | to | of | 是 ?| 设(?:到|成|为) ?| 调到 ?){1,2}(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.]*\d)"
+)
+
+
+def _with_value(clause: str, setting: str) -> str:
+    """The setting that was spoken of with the value of this clause, where the clause says that it works with it."""
+    match = _VALUE.search(clause) if setting else None
+    works = match is not None and (HELPED.search(match[2]) or WENT_WELL.search(match[2])) and not NOT.search(match[2])
+    return f"{setting} {match[1]}" if match is not None and works and not topics_of(clause) else ""
+
+
 def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
     attempts: list[Attempt] = []
     waiting: list[tuple[int, str]] = []  # clauses with a change whose outcome is not told yet
+    setting = ""  # the last one that was named with its value
+    failed = False  # with the settings that wait
     for sentence in sentences:
         if waiting and not _BACK.search(sentence.text):
-            waiting = []
+            waiting, failed = [], False
         for clause in clauses(sentence.text):
+            if again := _with_value(clause, setting):
+                topics = sorted(topics_of(again))
+                attempts += [Attempt(sentence.line, topic, "helped", False, "", again) for topic in topics]
+                waiting = []
+                continue
+            if (named := _SETTING.search(clause)) is not None and topics_of(named[0]):
+                setting = named[1]
             if topics_of(clause):
-                waiting.append((sentence.line, clause))
+                waiting, failed = [*waiting, (sentence.line, clause)], False
             result = None if QUESTION.search(sentence.text) else _result(clause)
+            if result is None and not topics_of(clause) and (SHORTAGE.search(clause) or ENDED.search(clause)):
+                failed = True
+            if result == "helped" and failed and not topics_of(clause):
+                continue  # another setting than those with which it had failed
             if result is not None and waiting:
                 meant = waiting[-1:] if result == "helped" else waiting  # "none of it helped" is said of several
                 attempts += [one for line, text in meant for one in _attempts(line, text, result)]
@@ -61,7 +90,7 @@ def _result(clause: str) -> Result | None:
 def _attempts(line: int, clause: str, result: Result) -> Iterator[Attempt]:
     up, down = bool(UP.search(clause)), bool(DOWN.search(clause))
     direction: Literal["up", "down", ""] = "up" if up and not down else "down" if down and not up else ""
-    flags = [match[0] for rule in (FLAG, VARIABLE) for match in rule.finditer(clause)]
+    flags = [match[0] for rule in (FLAG, SHORT_FLAG, VARIABLE) for match in rule.finditer(clause)]
     left_out = WITHOUT.search(clause)
     for topic in sorted(topics_of(clause)):
         words = next((flag for flag in flags if topic in topics_of(flag)), clause)

@@ -26,6 +26,7 @@ from oomph.facts.claim_words import (
     SHORTAGE,
     STARTING,
     SUPPOSED,
+    UNTIL,
     WENT_WELL,
 )
 from oomph.facts.loglines import compiled
@@ -73,12 +74,13 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
     whole = bool(QUESTION.search(sentence.text))
     parts = clauses(sentence.text)
     outcomes = [_outcome(clause, sentence.heading) for clause in parts]
-    if not any(memory for _, memory in outcomes) and tells_shortage(sentence.text):
+    failing = any(outcome == "failed" for outcome, _ in outcomes)
+    if not any(memory for _, memory in outcomes) and tells_shortage(sentence.text, failing):
         for place in _of_figures(parts, outcomes):
             outcomes[place] = ("failed", True)
     for clause, (outcome, memory) in zip(parts, outcomes, strict=True):
         mentions = _mentions(clause)
-        supposed = bool(SUPPOSED.search(clause)) and not sentence.heading
+        supposed = _is_supposed(clause, memory) and not sentence.heading
         yield Claim(
             sentence.line,
             clause,
@@ -91,6 +93,14 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
             heading=sentence.heading,
             sentence=number,
         )
+
+
+def _is_supposed(clause: str, memory: bool) -> bool:
+    """ "It might run out of memory" supposes; "there is not enough memory and X should be increased" does not."""
+    match = SUPPOSED.search(clause)
+    short = SHORTAGE.search(clause) if match is not None and memory else None
+    advice = match is not None and short is not None and match[0].lower() == "should" and match.start() > short.end()
+    return match is not None and not advice
 
 
 _A_SIZE: Final = late_pattern(r"\d ?[KMGT]i?B?(?![A-Za-z])")
@@ -115,9 +125,17 @@ def _outcome(clause: str, heading: bool) -> tuple[Outcome, bool]:
                 return "failed", memory or bool(SHORTAGE.search(words))
             negated = True
     well = WENT_WELL.search(words)
+    if well is not None and _is_until(words):
+        return "", False
     if well is not None:
         return ("failed" if NOT.search(words[: well.start()][-40:]) else "well"), False
     return ("well" if negated else ""), False
+
+
+def _is_until(words: str) -> bool:
+    """It went well until a stage: that stage was not passed."""
+    stages = (compiled(pattern).search(words) for _, pattern in PHASES)
+    return any(match is not None and UNTIL.search(words[: match.start()][-40:]) for match in stages)
 
 
 def _mentions(clause: str) -> tuple[Mention, ...]:
@@ -135,7 +153,12 @@ def _mentions(clause: str) -> tuple[Mention, ...]:
 
 
 def _relation(before: str, behind: str, words: str) -> Relation:
-    if AFTER.search(before[-40:]) or AFTERWARDS.search(behind[:40]) or words.lower().startswith("after the sleep"):
+    if (
+        AFTER.search(before[-40:])
+        or AFTERWARDS.search(behind[:40])
+        or words.lower().startswith("after the sleep")
+        or words.endswith("完")
+    ):
         return "after"
     if COMPLETE.search(behind[:24]):
         return "during"  # "before the tensors are all in"

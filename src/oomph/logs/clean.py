@@ -19,6 +19,9 @@ from oomph.text.printable import visible
 # the same as text: a pager's ^[[0;36m, rsyslog's #033[2m, a JSON log's \\u001b[0m
 _SHOWN_ANSI = re.compile(r"(?:\^\[|#033|\\(?:x1b|u001b|033|e))\[[0-9;]{0,20}[mK]")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "′": "'", "\u00a0": " ", "\u202f": " "})
+# a page's source or a forum's editor: File &quot;/usr/lib/...&quot;
+_ENTITIES = {"quot": '"', "lt": "<", "gt": ">", "amp": "&", "#39": "'", "#x27": "'", "nbsp": " "}
+_ENTITY = re.compile(f"&({'|'.join(_ENTITIES)});")
 _ESCAPED = re.compile(r"\\([\[\]_*`#|<>()~{}!-])")  # markdown: \[core.py:1108\]
 _DUNDER = re.compile(r"\*\*(\w+)\*\*")  # markdown ate the underscores of __init__
 
@@ -96,6 +99,8 @@ def clean(raw: RawLine) -> Line:
     if "[0" in text or "[3" in text:
         text = _SHOWN_ANSI.sub("", text)
     text = text.rstrip("│┃ ").removesuffix("^M")
+    if "&" in text and ";" in text:
+        text = _ENTITY.sub(lambda match: _ENTITIES[match[1]], text)
     text = text.translate(_QUOTES)
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)

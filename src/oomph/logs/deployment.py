@@ -15,7 +15,7 @@ from oomph.ir.observation import Observation
 from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
-from oomph.text.nesting import bounded
+from oomph.text.nesting import bounded, shell_words
 
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 # the engine config line's word -> the flag's
@@ -186,7 +186,7 @@ def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
         from oomph.commands.manifests.docker import run
 
         try:
-            call = run(shlex.split(command), {})
+            call = run(shell_words(command), {})
         except (OomphError, ValueError):
             return parse_flags(command)
         flags, model, _ = parse_flags(shlex.join(call.words))

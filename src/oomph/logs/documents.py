@@ -25,6 +25,7 @@ SMALL_WORDS: Final = late_pattern(
     r"ich|wir|mein\w{0,2}|unser\w{0,2}|der|die|das|ein\w{0,2}|wenn|beim|nach|und|aber|ist|sind|war)\b"
 )  # of which a sentence has some, and a program's line often none
 FEWEST: Final = 4  # words of a sentence
+QUOTING, SMALL = 10, 3  # words, and small ones among them, of a sentence that quotes a call
 FIRST_IDEOGRAPH: Final = 0x2E80
 TITLE_LINES: Final = 5  # in which a title stands, whatever is around the whole
 MOST_LINES: Final = 400  # that are looked at, from the beginning of a text
@@ -44,11 +45,20 @@ class Sentence(Struct, frozen=True):
 def is_prose(line: Line, fewest: int = FEWEST) -> bool:
     """A person wrote it: no header of a log, no code, and words enough for a sentence."""
     text = line.text[:1000]
-    if line.file or line.process or line.level or (_CODE.search(text) and not text.startswith("# ")):
+    if line.file or line.process or line.level or (_is_code(text) and not text.startswith("# ")):
         return False
     if _COMMAND.match(text) and (" -" in text or len(SMALL_WORDS.findall(text)) < 2):
         return False
     return len(_WORD.findall(text)) >= fewest or any(ord(character) >= FIRST_IDEOGRAPH for character in text)
+
+
+def _is_code(text: str) -> bool:
+    """A sentence may quote a call: "llm.sleep(level=1), train for a step, then the ..." has small words beside it."""
+    match = _CODE.search(text)
+    if match is None:
+        return False
+    quoted = match.start() > 0 and match[0].endswith("=") and len(_WORD.findall(text)) >= QUOTING
+    return not (quoted and len(SMALL_WORDS.findall(text)) >= SMALL)
 
 
 def is_sentence(text: str) -> bool:

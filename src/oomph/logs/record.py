@@ -23,6 +23,13 @@ class _Engine(Struct, frozen=True):
 
 class _Death(Struct, frozen=True):
     stage: str = ""
+    killed: bool = False
+
+
+class RecordedCard(Struct, frozen=True):
+    name: str = ""
+    total_bytes: int = 0
+    used_bytes: int = 0
 
 
 class Record(Struct, frozen=True):
@@ -31,14 +38,15 @@ class Record(Struct, frozen=True):
     command: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     card: str = ""
+    gpus: tuple[RecordedCard, ...] = ()  # as they were before the engine took anything
 
     def lines(self, source: str) -> RawLog:
         return read_text("\n".join(self.log), source)
 
     @property
     def stage(self) -> StageName | None:
-        """In which the plugin, inside of the engine, saw it die."""
-        name = self.death.stage if self.death is not None else ""
+        """In which the plugin, inside of the engine, saw it die; of a kill its line says what ended it."""
+        name = self.death.stage if self.death is not None and not self.death.killed else ""
         name = "runtime_request" if name in ("sleep", "wake_up") else name
         return next((stage for stage in STAGES if stage == name), None)
 

@@ -6,18 +6,13 @@ from typing import Final
 from oomph.doctor.case import Case
 from oomph.doctor.reading.meanings import ORDER
 from oomph.doctor.reading.milestones import milestone
+from oomph.doctor.reading.prose import Chances, mixed, probability
 from oomph.doctor.reading.story import passed_stages, told_stages
 from oomph.engines.protocol import Words
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir import StageName
-from oomph.ir.evidence import Question, StageBasis, StageChance, asserts
+from oomph.ir.evidence import Question, StageChance, asserts
 
-# How often a stage that rests on each was right: 128 public reports of 16 Nov 2026 at first sight together with an
-# earlier set of 66, both labelled before they were explained.
-RIGHT: Final[dict[StageBasis, tuple[int, int]]] = {
-    "message": (66, 72), "traceback": (39, 40), "plan": (1, 1), "said": (11, 15), "milestone": (11, 17),
-    "the log ends here": (5, 9), "guess": (15, 28),
-}  # fmt: skip
 # What the true stage was where another was said: the reports of tests/truth/field at first sight (a test counts them).
 MISTAKEN: Final[dict[StageName, dict[StageName, int]]] = {
     "other": {"runtime_request": 21, "weights_load": 14, "startup_free_memory": 8, "profile_run": 5, "kv_check": 3,
@@ -45,6 +40,8 @@ def stage_chances(case: Case) -> tuple[StageChance, ...]:
     if asserts(basis):
         return (StageChance(stage, right),)
     others = _others(case, stage)
+    if case.death.learned:
+        return _with_learned(case, stage, right, others)
     if not others:
         return (StageChance(stage, right),)
     second = max(others, key=lambda name: (others[name], -ORDER.index(name)))
@@ -52,10 +49,15 @@ def stage_chances(case: Case) -> tuple[StageChance, ...]:
     return StageChance(stage, right), StageChance(second, round((1 - right) * share, 2))
 
 
-def probability(basis: StageBasis) -> float:
-    """By Laplace's rule, so that nothing is certain."""
-    right, number = RIGHT.get(basis, (1, 1))
-    return round((right + 1) / (number + 2), 2)
+def _with_learned(case: Case, stage: StageName, right: float, others: Chances) -> tuple[StageChance, ...]:
+    """What the rules said, with what is mistaken for it, beside what texts like this one were about."""
+    ruled = case.death.ruled or stage
+    whole = sum(others.values()) or 1.0
+    rules = {name: (1 - right) * weight / whole for name, weight in others.items() if name != ruled} | {ruled: right}
+    chances = mixed(rules, dict(case.death.learned))
+    second = max((name for name in chances if name != stage), key=lambda name: (chances[name], -ORDER.index(name)))
+    first = chances[stage]
+    return StageChance(stage, round(first, 2)), StageChance(second, round(min(first, chances[second]), 2))
 
 
 def _others(case: Case, stage: StageName) -> dict[StageName, float]:
@@ -68,6 +70,8 @@ def _others(case: Case, stage: StageName) -> dict[StageName, float]:
         weights[name] = weights.get(name, 0) + TOLD * weight
     over = _over(case) | (passed_stages(case.claims, ORDER) - {stage})
     weights.pop(stage, None)
+    if case.death.kind == "torch_oom":
+        weights.pop("kv_check", None)  # the check compares two figures: nothing is allocated there
     return {name: weight for name, weight in weights.items() if name not in missing and name not in over}
 
 

@@ -7,7 +7,7 @@ from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.reading.places import compiles, place_stage
 from oomph.doctor.reading.raised import raised_stage
-from oomph.doctor.reading.story import BESIDE, told_stage
+from oomph.doctor.reading.story import BESIDE, NAMED, told_stage
 from oomph.doctor.reading.tracebacks import frame_stage
 from oomph.ir import StageName
 from oomph.ir.evidence import Placed
@@ -75,10 +75,33 @@ def weakest_sign(
         return by_words, "message"
     if "_initialize_kv_caches" in functions and (cut := cut_statement(lines)):
         return cut, "traceback"
-    story_stage = told_stage(claims, missing)
+    story_stage = stage_of_story(failure, lines, claims, missing)
     if story_stage[0] is None and any(_ASKS.search(line.text[:400]) for line in lines[:MOST_LINES]):
         story_stage = "runtime_request", BESIDE
     return _by_claims(failure, guessed, functions, everything, story_stage) or (guessed, "guess")
+
+
+def stage_of_story(
+    failure: Observation, lines: Sequence[Line], claims: Sequence[Claim], missing: Sequence[str]
+) -> tuple[StageName | None, float]:
+    """What people tell of this failure: the line that leads in to a quoted error first, then all that they say."""
+    if lead := _lead_in(failure, lines, claims, missing):
+        return lead, NAMED
+    stage, weight = told_stage(claims, missing)
+    if stage == "kv_check" and failure.kind == "torch_oom":
+        return None, 0.0  # the check compares two figures: nothing is allocated there
+    return stage, weight
+
+
+def _lead_in(
+    failure: Observation, lines: Sequence[Line], claims: Sequence[Claim], missing: Sequence[str]
+) -> StageName | None:
+    """The stage that the line right above a quoted error names: "Or, during serving:"."""
+    above = [line for line in lines if 0 < failure.line - line.number <= 2 and line.text.strip()][-1:]
+    if not above or not above[0].text.rstrip().endswith((":", "：")):
+        return None
+    named = [stage for claim in claims if claim.line == above[0].number for stage in claim.named("during")]
+    return named[-1] if named and named[-1] not in missing else None
 
 
 _ASKS = late_pattern(r"\bllm\.(?:generate|chat)\(")  # a script that asks its engine

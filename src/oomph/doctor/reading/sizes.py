@@ -7,13 +7,16 @@ that is enough. A plan is more exact, and needs the model itself.
 from typing import Final
 
 from oomph.doctor.case import Case, place
-from oomph.doctor.reading.meanings import TROUBLES, WEAK
+from oomph.doctor.reading.meanings import ORDER, TROUBLES, WEAK
+from oomph.doctor.reading.story import passed_stages
 from oomph.doctor.rebuild import gpu_row
 from oomph.text.late import late_pattern
 
 _BILLIONS: Final = late_pattern(r"(?<![\w.])(?:\d{1,2}x)?(\d{1,4}(?:\.\d{1,2})?)[Bb](?![A-Za-z0-9])")
-_HALF_A_BYTE: Final = late_pattern(r"(?i)awq|gptq|int4|4[-_ ]?bit|w4a|fp4|bnb|bitsandbytes|[-_.]q[2-5]")
-_ONE_BYTE: Final = late_pattern(r"(?i)fp8|int8|8[-_ ]?bit|w8a|[-_.]q8")
+_HALF_A_BYTE: Final = late_pattern(
+    r"(?i)awq|gptq|int4|4[-_ ]?bit|w4a|fp4|bnb|bitsandbytes|(?<![a-z0-9])q[2-5](?![a-z0-9])"
+)
+_ONE_BYTE: Final = late_pattern(r"(?i)fp8|int8|8[-_ ]?bit|w8a|(?<![a-z0-9])q8(?![a-z0-9])")
 _LARGEST: Final = 141 * 10**9  # of one card that such texts name (H200); a larger one names itself
 BASES: Final = ("guess", "said")
 
@@ -32,6 +35,8 @@ def with_size(case: Case) -> Case:
     memory = case.memory and case.death.kind not in TROUBLES and worded
     if not case.failed or not memory or case.death.basis not in BASES or case.stage in ("weights_load", "host_ram"):
         return case
+    if "weights_load" in passed_stages(case.claims, ORDER):
+        return case  # somebody says that they are on the card
     weights = weight_bytes(case.rebuilt.model or _title(case), str(case.flag("quantization") or ""))
     ranks = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
     if weights / ranks <= (_card(case) or _LARGEST):

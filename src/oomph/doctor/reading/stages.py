@@ -14,7 +14,7 @@ from oomph.doctor.reading.doubt import SETTLES, Doubt, find_doubt, unworded_doub
 from oomph.doctor.reading.failing_stage import failing_stage
 from oomph.doctor.reading.failure import ENDS, FAR, OWN_RUN, RAYS_LIST, STARTED, find_failure, last_ready
 from oomph.doctor.reading.guesses import guess
-from oomph.doctor.reading.last_signs import code_names, weakest_sign
+from oomph.doctor.reading.last_signs import code_names, stage_of_story, weakest_sign
 from oomph.doctor.reading.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.places import place_stage
@@ -46,6 +46,10 @@ class Death(Struct, frozen=True):
     settle: str = ""  # of a doubt: what would decide it
     quote: str = ""  # the failing line, or the sign
     by_people: bool = False  # people say so in their own words, and no program
+    ruled: StageName | None = None  # the stage by the written rules, where what is learned was weighed beside it
+    learned: tuple[
+        tuple[StageName, float], ...
+    ] = ()  # what texts like it were about, where only people tell (prose.py)
 
 
 def chosen_run(observations: Sequence[Observation]) -> tuple[Sequence[Observation], tuple[str, ...]]:
@@ -107,7 +111,7 @@ def death(
     if failure.kind in PARENTS and (own := _child(observations, index)) is not None:
         subject = observations[own]  # what the child itself raised stands above its parent's report
         functions, files = traceback(observations, own)
-    named, weight = told_stage(claims, missing)
+    named, weight = stage_of_story(failure, lines, claims, missing)
     story_stage = named if weight >= NAMED / 2 else None
     stage, basis = failing_stage(subject, functions, files, observations[:index], observations, story_stage)
     if basis == "guess":

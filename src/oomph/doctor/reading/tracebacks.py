@@ -18,13 +18,13 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     # V0 captures inside of initialize_cache
     ("cudagraph_capture", frozenset({"_warm_up_model", "capture_model", "_capture_cudagraphs", "_warmup_and_capture"})),
     # v1/executor/abstract.py:124 (0.26.0): the executor's initialize_from_config warms up, too
-    ("sampler_warmup", frozenset({"_dummy_sampler_run", "_dummy_pooler_run", "warmup_kernels"})),
+    ("sampler_warmup", frozenset({"_dummy_sampler_run", "_dummy_pooler_run", "warmup_kernels", "kernel_warmup",
+                                  "flashinfer_autotune"})),
     ("cudagraph_capture", frozenset({"compile_or_warm_up_model"})),
     ("kv_alloc", frozenset({"initialize_from_config", "initialize_cache", "_init_cache_engine"})),
     ("profile_run", frozenset({"profile_run", "determine_available_memory", "determine_num_available_blocks"})),
     ("kv_alloc", frozenset({"_allocate_kv_cache_tensors", "_allocate_kv_cache", "initialize_kv_cache",
                             "allocate_kv_cache"})),
-    ("cudagraph_capture", frozenset({"kernel_warmup", "flashinfer_autotune"})),
     ("runtime_request", frozenset({"execute_model", "sample_tokens", "wake_up", "create_and_map", "execute_dummy_batch",
                                    "run_busy_loop", "_get_prompt_logprobs_dict", "_execute_mm_encoder",
                                    "step_with_batch_queue", "execute_model_async", "run_engine_loop",

@@ -33,7 +33,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Finding | None:
     observation = case.first("free_short")
     if observation is None:
-        return _unbalanced(case) or _beside(case) or _taken(case)
+        return _unbalanced(case) or _beside(case) or _taken(case) or _told(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
@@ -64,6 +64,15 @@ def match(case: Case) -> Finding | None:
     tier = Tier.LIKELY if case.unified else Tier.COMPUTED
     settle = "nvidia-smi shows who holds the card"
     return Finding(tier, text, (observation.line,), tuple(remedies), {}, settle=settle)
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that it was refused before anything was loaded, and for its memory: no other check is there."""
+    if not case.told_short_at("startup_free_memory"):
+        return None
+    text = "By what you say less memory was free at the start than the share asks for, before any weight was loaded."
+    settle = "nvidia-smi shows who holds the card"
+    return Finding(Tier.LIKELY, text, (case.death.line,), ("free_card",), {}, settle=settle)
 
 
 def _unbalanced(case: Case) -> Finding | None:

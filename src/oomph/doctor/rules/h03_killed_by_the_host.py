@@ -27,6 +27,11 @@ def match(case: Case) -> Finding | None:
         return None
     killed = case.first("host_kill")
     text = "The process was ended from outside for the host's memory; no GPU allocation failed."
+    if case.has("sigkill") and not case.has("host_kill", "container_kill", "ray_kill"):
+        text = (
+            "The process was killed from outside; no GPU allocation failed. Mostly it is the host's memory or a "
+            "container's limit; a supervisor or a person can do it too."
+        )
     if case.unified:
         text = (
             "The kernel ended a process because the machine's memory was full. CPU and GPU share it here: what the "
@@ -49,7 +54,8 @@ def match(case: Case) -> Finding | None:
 
 def _told(case: Case) -> bool:
     """Somebody says that the kernel or a limit of the host's memory ended it."""
-    return case.death.kind == "memory_short" and _KILLED.search(case.death.quote) is not None
+    sentences = (case.death.quote, *(claim.text for claim in case.claims if case.told_short_at("host_ram")))
+    return case.death.kind in ("memory_short", "said_failed") and any(_KILLED.search(text) for text in sentences)
 
 
 _KILLED = re.compile(r"(?i)OOM[- ]?kill|\bkill(?:s|ed)\b|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM")

@@ -3,7 +3,7 @@
 What it is: PyTorch holds enough memory that nobody uses, but not in one piece.
 
 How to recognise it: "reserved by PyTorch but unallocated" is at least what was asked for, and the device has less
-free. If it is less, this is not fragmentation, whatever the message proposes.
+free, at whatever stage. If it is less, this is not fragmentation, whatever the message proposes.
 
 Look-alikes: every OOM: the message always mentions it.
 
@@ -24,14 +24,14 @@ from oomph.units import human
     "cudagraph_capture",
     "sampler_warmup",
     "profile_run",
+    "weights_load",
+    "cudagraph_profile",
     "other",
     engines=("vllm", "sglang", "trtllm"),
 )
 def match(case: Case) -> Finding | None:
     tried, free, reserved = case.oom_value("tried"), case.oom_value("free"), case.oom_value("reserved")
     if not case.failed or tried is None or free is None or reserved is None or reserved < tried or free >= tried:
-        return None
-    if case.stage in ("weights_load", "cudagraph_profile"):
         return None
     text = (
         f"{human(tried)} were asked for; {human(reserved)} lie in PyTorch's cache unused, but not in one piece, and "

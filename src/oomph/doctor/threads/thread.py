@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.posts import Post, Thread
+from oomph.doctor.threads.posts import Post, Thread
 from oomph.errors import OomphError
 from oomph.facts.topics import VARIABLE
 from oomph.ir.printed import Printed
