@@ -130,3 +130,31 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert all("--gpu-memory-utilization" in s["command"] for s in answer["services"])
     text = CliRunner().invoke(command, [str(file), "--gpu", "H100"], standalone_mode=False)
     assert "FITS" in text.stdout and "1. " in text.stdout
+
+
+SPARK = ("vllm serve openai/gpt-oss-120b", "vllm serve Qwen/Qwen3-Embedding-0.6B --runner pooling")
+
+
+def test_what_holds_as_expected_only_is_close() -> None:
+    """A GB10's context and graphs are known to some GiB: the least that holds for certain is more than there is."""
+    deployments = {f"s{i}": parse_command(text.split(), engine="vllm==0.32.0") for i, text in enumerate(SPARK)}
+    found = pack(deployments, parse_gpus("DGX Spark"), solver="plain")
+    assert found.outcome == "close" and len(found.placed) == 2 and not found.proven
+    text = found.text()
+    assert "TOO CLOSE TO CALL" in text and "nothing better exists" not in text
+
+
+def test_services_that_no_share_holds_are_told_what_their_caches_take() -> None:
+    long = "vllm serve Qwen/Qwen3-Embedding-4B --runner pooling"
+    found = packed("RTX 4090", long, long)
+    assert found.outcome == "fails" and "a shorter one needs less" in found.text()
+    assert "nothing better exists" not in found.text()
+    short = f"{long} --max-model-len 2048"
+    assert packed("RTX 4090", short, short).outcome == "fits"
+
+
+def test_nothing_better_is_said_by_a_measure() -> None:
+    as_written = packed("H100", SMALL + " --gpu-memory-utilization 0.4", LARGE + " --gpu-memory-utilization 0.5")
+    assert as_written.as_written and "nothing better exists" not in as_written.text()
+    filled = packed("H100", SMALL, LARGE)
+    assert "nothing better exists by this measure" in " ".join(filled.text().split())

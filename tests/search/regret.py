@@ -21,8 +21,9 @@ from oomph.ir import Deployment, Device, Model, Plan, State
 from oomph.ir.objective import (
     LEAST_CONTEXT,
     Objective,
-    reads_well,
+    lowness,
     shortness,
+    slowness,
     speed_step,
     users_step,
 )
@@ -109,7 +110,7 @@ class Alternatives:
         rate = speed.all_users / speed.users if speed is not None else None
         longest = self.spaces.longest
         return self.objective.key({
-            **self.static(arm), "reading": 0.0 if reads_well(rate) else -1.0,
+            **self.static(arm), "limit": 0.0 if arm.unlimited else lowness(limit), "reading": slowness(rate),
             "length": 0.0 if context >= min(LEAST_CONTEXT, longest) else -1.0,
             "enough": shortness(context, longest), "speed": speed_step(rate) if rate is not None else 0.0,
             "context": users_step(context) if self.want.prefer == "context" else float(context),

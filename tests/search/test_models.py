@@ -200,3 +200,14 @@ def test_a_speed_follows_from_a_known_bandwidth(card: str) -> None:
 def test_what_fit_serves_models_finds() -> None:
     """C1: Qwen3-14B on one RTX 3060."""
     assert [pick.model for pick in oomph.models("RTX 3060", words=("Qwen3-14B",)).picks][:1] == ["Qwen/Qwen3-14B"]
+
+
+def test_experts_may_be_on_the_cpu_where_the_card_holds_no_file_of_a_model() -> None:
+    answer = oomph.models("RTX 3060 12GB", words=["qwen3-30b-a3b"], engines=["llama.cpp"], context=16384)
+    first = answer.picks[0]
+    assert first.on_cpu.endswith("of experts on the CPU") and "-ngl" not in first.command
+    assert oomph.plan(first.command, gpu="RTX 3060 12GB").verdict.outcome == "fits"
+    assert any("experts on the CPU" in note for note in answer.notes)
+    whole = oomph.models("RTX 4090", words=["qwen3-30b-a3b"], engines=["llama.cpp"], context=16384).picks[0]
+    assert not whole.on_cpu and whole.speed is not None and first.speed is not None
+    assert first.speed.one_user < whole.speed.one_user

@@ -6,6 +6,7 @@ A tenth of the questions in a test run; OOMPH_REGRET=300 asks all of them (`make
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 from regret import Alternatives, Question, answer_key, question
@@ -13,7 +14,7 @@ from regret import Alternatives, Question, answer_key, question
 from oomph.answers.compare import compare
 from oomph.errors import OomphError
 from oomph.facts import market
-from oomph.facts.gpus import find
+from oomph.facts.gpus import find, rows
 from oomph.search.cards import cards
 from oomph.search.fit import pick_for
 from oomph.search.request import Want
@@ -67,35 +68,60 @@ def replace_users(want: Want) -> Want:
 
 @pytest.mark.parametrize("seed", range(2000, 2000 + QUESTIONS // 5))
 def test_nothing_drawn_is_better_than_a_card(seed: int) -> None:
-    """The fewest cards of a kind that serve, with the best on them."""
-    asked = question(seed, engines=("vllm",))
+    """The fewest cards of a kind that serve, with the best on them by the objective that is printed: of every engine,
+    however the model is divided over all of the cards."""
+    asked = question(seed)
     name = asked.gpu.partition("x ")[2] or asked.gpu
     want = Want(asked.want.context or 8192, max(1, asked.want.users))
     try:
-        answer = cards(asked.model, want, names=(name,), engine="vllm")
+        answer = cards(asked.model, want, names=(name,), engine=asked.engine)
     except OomphError:
         return
     serving = answer.cards[0].count if answer.cards else 9
     for count in market.EVERY:
         if count > serving or count > 8:
             break
-        gpu = f"{count}x {find(name).name}"
-        try:
-            alternatives = Alternatives(
-                Question(asked.model, gpu, "vllm", want),
-                layouts=lambda layout, count=count: layout.gpus == count and layout.tp in (1, count),
-            )
-        except OomphError:
+        alternatives = _alternatives(asked, find(name).name, count, want)
+        if alternatives is None:
             continue
-        nothing = (-1.0,) * len(alternatives.objective.order)
         if count < serving:
-            assert not _reading(alternatives, nothing, seed), f"seed {seed}: {count} of {name} serve {asked.model}"
-        elif answer.cards[0].engine == "vllm":  # below what its checkpoints need, a GGUF file serves with llama.cpp
+            assert not _reading(alternatives, seed), f"seed {seed}: {count} of {name} serve {asked.model}"
+        else:
             key = alternatives.key_of(answer.cards[0].plan)
-            assert not alternatives.better(key, DRAWN, seed), f"seed {seed}: {gpu} for {asked.model}"
+            assert not alternatives.better(key, DRAWN, seed), f"seed {seed}: {count} x {name} for {asked.model}"
 
 
-def _reading(alternatives: Alternatives, nothing: tuple[float, ...], seed: int) -> list[str]:
+@pytest.mark.parametrize("seed", range(3000, 3000 + max(2, QUESTIONS // 25)))
+def test_no_card_that_is_drawn_comes_before_the_first(seed: int) -> None:
+    """The first line is the least that serves: the fewest cards, then the least memory."""
+    asked = question(seed)
+    want = Want(asked.want.context or 8192, max(1, asked.want.users))
+    answer = cards(asked.model, want, engine=asked.engine, most=1)
+    first = (answer.cards[0].count, answer.cards[0].nominal_gb) if answer.cards else (99, 0)
+    before = [
+        (row.name, count)
+        for row in rows()
+        if row.vendor == "nvidia" and row.capability >= (7, 5) and "Laptop" not in row.name
+        for count in market.counts_of(row.name)[: 1 if row.unified else None]
+        if (count, count * row.nominal_gb) < first
+    ]
+    for name, count in random.Random(seed).sample(before, min(5, len(before))):
+        alternatives = _alternatives(asked, name, count, want)
+        assert alternatives is None or not _reading(alternatives, seed), f"seed {seed}: {count} x {name}, not {first}"
+
+
+def _alternatives(asked: Question, name: str, count: int, want: Want) -> Alternatives | None:
+    """None: the engine has no kernels for this card."""
+    try:
+        return Alternatives(
+            Question(asked.model, f"{count}x {name}", asked.engine, want), layouts=lambda layout: layout.gpus == count
+        )
+    except OomphError:
+        return None
+
+
+def _reading(alternatives: Alternatives, seed: int) -> list[str]:
     """Alternatives with which people can read along."""
+    nothing = (-1.0,) * len(alternatives.objective.order)
     place = next(n for n, measure in enumerate(alternatives.objective.order) if measure.name == "reading")
     return [text for key, text in alternatives.better(nothing, DRAWN, seed) if key[place] == 0]

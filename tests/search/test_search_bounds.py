@@ -120,7 +120,13 @@ def test_a_model_is_named_by_all_words_with_blanks_or_dashes(words: tuple[str, .
 
 @pytest.mark.parametrize(
     ("default", "shares"),
-    [(0.0, [None]), (0.9, [None, HIGHER_SHARE]), (HIGHER_SHARE, [None]), (0.99, [None]), (0.949, [None, HIGHER_SHARE])],
+    [
+        (0.0, [None] * 2),
+        (0.9, [None, None, HIGHER_SHARE]),
+        (HIGHER_SHARE, [None] * 2),
+        (0.99, [None] * 2),
+        (0.949, [None, None, HIGHER_SHARE]),
+    ],  # the engine's own limit of requests, that of the users, then a higher share
 )
 def test_a_higher_share_is_tried_behind_a_lower_default(
     default: float, shares: list[float | None], monkeypatch: pytest.MonkeyPatch

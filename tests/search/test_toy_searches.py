@@ -95,7 +95,9 @@ def search_models(seed: int, patch: pytest.MonkeyPatch) -> Any:
     way: list[Any] = []
     stop = chance.choice((None,) * 8 + (0, 2))
 
-    def serve(self: Trial, candidate: Candidate, engine: str, context: int, longest: bool) -> Served | None:
+    def serve(
+        self: Trial, candidate: Candidate, engine: str, context: int, longest: bool, spill: bool = False
+    ) -> Served | None:
         self.plans += 1
         way.append((candidate.checkpoint, candidate.tag, engine, context, longest))
         draw = random.Random(f"{seed} {candidate.checkpoint} {candidate.tag} {engine}")
@@ -252,7 +254,7 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr("oomph.search.trial.knobs_of", lambda deployment: knobs)
     patch.setattr(Trial, "_base", lambda self, name: base)
     patch.setattr(
-        Trial, "_read", lambda self, name, file, context: replace(base, model=file, flags={"length": context})
+        Trial, "_read", lambda self, name, file, context, whole: replace(base, model=file, flags={"length": context})
     )
     facts: Any = SimpleNamespace(context=chance.choice((4096, 8192, 40960)), gguf_repo=chance.choice(("", "files/x")))
     quality = Quality(20.0, 18.0, 22.0, True, "B", "a source")

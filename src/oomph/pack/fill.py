@@ -47,11 +47,13 @@ class Filler:
     def __init__(
         self, deployments: Mapping[str, Deployment], cards: Sequence[Device], asleep: Sequence[str],
         fixed: Mapping[str, tuple[int, ...]], free: tuple[int, ...], host: int, progress: Progress | None = None,
+        *, certain: bool = True,
     ) -> None:  # fmt: skip
-        """`progress` is told what is tried; with it, Ctrl-C ends the search with the best so far."""
+        """`progress` is told what is tried; with it, Ctrl-C ends the search with the best so far. Without `certain`
+        every term is as expected."""
         self.deployments, self.cards, self.asleep, self.fixed = deployments, tuple(cards), asleep, fixed
         self.free, self.host, self.progress = free, host, progress
-        self.stopped = False
+        self.stopped, self.certain = False, certain
         self._planned: dict[tuple[str, float], tuple[Planned, Option] | None] = {}
         self.least = {name: self._least(name) for name in deployments}
         self.wish = {name: self._wish(name) for name in deployments}
@@ -61,7 +63,8 @@ class Filler:
         deployment = self.deployments[name]
         if not written_share(deployment):
             return 0.0
-        return min((least for card in self.cards if (least := least_share(deployment, card))), default=0.0)
+        shares = (least_share(deployment, card, certain=self.certain) for card in self.cards)
+        return min(filter(None, shares), default=0.0)
 
     def _wish(self, name: str) -> float:
         """The share that is written; 0: nobody wrote one."""
@@ -75,7 +78,9 @@ class Filler:
             if self.progress is not None:
                 tried = len(self._planned)
                 self.progress(f"{name} at {share:g}", tried, max(tried + 1, _USUAL * len(self.deployments)))
-            self._planned[key] = option_at(self.deployments[name], self.cards, share, asleep=name in self.asleep)
+            self._planned[key] = option_at(
+                self.deployments[name], self.cards, share, asleep=name in self.asleep, certain=self.certain
+            )
         return self._planned[key]
 
     # --- levels -------------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from oomph.pack import exact, plain
 from oomph.pack.fill import OBJECTIVE, Filler, Progress
 from oomph.pack.problem import Option, Problem, Solution, holds
 from oomph.pack.services import Planned, gpus_of, serving_bytes, with_share, written_share
-from oomph.units import MIB
+from oomph.units import MIB, gib
 
+_CLOSE = "all of them hold where every uncertain term is as expected, and not for certain: these are the least shares"
 STEPS = 20_000  # of a plain search, before OR-Tools is asked
 
 
@@ -90,12 +91,10 @@ def pack(
         answer = _answer(deployments, written[0], cards, ram, asleep, solution, solve.method, written=True)
         if answer.outcome != "fails":
             return answer
-    for name, deployment in deployments.items():
-        if filler.way(name, filler.share(name, 0.0)) is None:
-            return Packed(cards, (), "fails", reasons=(_why_alone(name, deployment, cards),))
-    filled = filler.fill(solve)
+    alone = next((name for name in deployments if filler.way(name, filler.share(name, 0.0)) is None), "")
+    filled = filler.fill(solve) if not alone else None
     # budgets that count neighbours (up to 0.9.0) leave the most room when everybody takes the least
-    for tried in (filled, filler.at(0.0, solve)):
+    for tried in (filled, filler.at(0.0, solve) if not alone else None):
         if tried is None:
             continue
         built = filler.problem({name: way[0].share if filler.least[name] else 0.0 for name, way in tried.ways.items()})
@@ -103,7 +102,15 @@ def pack(
         answer = _answer(deployments, tried.ways, cards, ram, asleep, order, solve.method, written=False)
         if answer.outcome != "fails":
             return replace(answer, proven=solve.proven and not filler.stopped, interrupted=filler.stopped)
-    least = {name: way for name in deployments if (way := filler.way(name, filler.share(name, 0.0))) is not None}
+    near = Filler(deployments, cards, asleep, fixed, free=free, host=host, progress=progress, certain=False)
+    expected = near.at(0.0, solve)
+    if expected is not None:
+        answer = _answer(deployments, expected.ways, cards, ram, asleep, expected.solution, solve.method, written=False)
+        if answer.outcome == "close":
+            return replace(answer, proven=False, notes=(_CLOSE,))
+    if alone:
+        return Packed(cards, (), "fails", reasons=(_why_alone(alone, deployments[alone], cards),))
+    least = {name: way for name in deployments if (way := near.way(name, near.share(name, 0.0))) is not None}
     return Packed(cards, (), "fails", False, solve.method, solve.proven, reasons=_why_not(least, cards, ram))
 
 
@@ -238,6 +245,11 @@ def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> st
     return f"{name} does not start even alone on {largest.name}: {plan.verdict.message or 'too close to call'}"
 
 
+def _cache_bytes(plan: Plan) -> int:
+    """Of one request of the whole context, on all GPUs."""
+    return plan.kv.need_bytes * len(plan.ranks) if plan.kv is not None else 0
+
+
 def _why_not(ways: Mapping[str, tuple[Planned, Option]], cards: Sequence[Device], ram: int) -> tuple[str, ...]:
     """The least that all of them take together against what there is."""
     least = {name: min(option.need) for name, (_, option) in ways.items()}
@@ -246,6 +258,10 @@ def _why_not(ways: Mapping[str, tuple[Planned, Option]], cards: Sequence[Device]
     free = sum(_free(card) for card in cards) / (1 << 30)
     parts = ", ".join(f"{name} {size / 1024:.1f} GiB" for name, size in least.items())
     lines = [f"together they take at least {total:.1f} GiB of {free:.1f}: {parts}"]
+    caches = {name: max(_cache_bytes(plan) for plan in planned.plans.values()) for name, (planned, _) in ways.items()}
+    if sum(caches.values()) > (total - free) * (1 << 30):
+        named = ", ".join(f"{name} {gib(size)}" for name, size in caches.items() if size)
+        lines.append(f"the cache of one request of the whole context takes {named} of that: a shorter one needs less")
     host = sum(option.host for _, option in ways.values())
     if ram and host * MIB > ram:
         lines.append(f"they take at least {host / 1024:.1f} GiB of host memory, and there are {ram / (1 << 30):.1f}")

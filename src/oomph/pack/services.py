@@ -29,18 +29,20 @@ class Planned(Struct, frozen=True):
 
 
 def option_at(
-    deployment: Deployment, cards: Sequence[Device], share: float, *, asleep: bool
+    deployment: Deployment, cards: Sequence[Device], share: float, *, asleep: bool, certain: bool = True
 ) -> tuple[Planned, Option] | None:
-    """One way to run it, on whichever of the cards it starts; a share of 0 is the command as it is written."""
+    """One way to run it, on whichever of the cards it starts; a share of 0 is the command as it is written. Without
+    `certain` every term is as expected."""
     changed = with_share(deployment, share)
     plans: dict[str, Plan] = {}
     for card in cards:
         if card.name not in plans and (plan := _plan(changed, card)) is not None:
             plans[card.name] = plan
-    if not any(_starts(plan) for plan in plans.values()):
+    plans = {name: plan for name, plan in plans.items() if _starts(plan, certain)}
+    if not plans:
         return None
     planned = Planned(changed, plans, share or written_share(deployment), not share)
-    return planned, _option(planned, cards, asleep)
+    return planned, _option(planned, cards, asleep, certain)
 
 
 def _plan(deployment: Deployment, card: Device) -> Plan | None:
@@ -56,8 +58,8 @@ def gpus_of(deployment: Deployment) -> int:
     return max(1, engine_of(deployment).gpus_needed(deployment))
 
 
-def _starts(plan: Plan) -> bool:
-    return plan.verdict.outcome in ("fits", "at_risk")
+def _starts(plan: Plan, certain: bool) -> bool:
+    return plan.verdict.outcome in ("fits", "at_risk") if certain else plan.verdict.fits
 
 
 def written_share(deployment: Deployment) -> float:
@@ -68,26 +70,26 @@ def written_share(deployment: Deployment) -> float:
     return float(value) if isinstance(value, (int, float)) else knobs.default_share
 
 
-def least_share(deployment: Deployment, card: Device) -> float:
+def least_share(deployment: Deployment, card: Device, *, certain: bool = True) -> float:
     """The smallest share, in hundredths, at which the plan fits; 0 where none does."""
     low, high = round(_LEAST * 100), round(MOST_SHARE * 100)
-    serves = [n for n in range(high, low - 1, -8) if _serves(deployment, card, n / 100)]
+    serves = [n for n in range(high, low - 1, -8) if _serves(deployment, card, n / 100, certain)]
     if not serves:
         return 0.0
     top = serves[-1]
     low = max(low, top - 8)
     while low < top:
         middle = (low + top) // 2
-        if _serves(deployment, card, middle / 100):
+        if _serves(deployment, card, middle / 100, certain):
             top = middle
         else:
             low = middle + 1
     return top / 100
 
 
-def _serves(deployment: Deployment, card: Device, share: float) -> bool:
+def _serves(deployment: Deployment, card: Device, share: float, certain: bool) -> bool:
     plan = _plan(with_share(deployment, share), card)
-    return plan is not None and _starts(plan)
+    return plan is not None and _starts(plan, certain)
 
 
 def with_share(deployment: Deployment, share: float) -> Deployment:
@@ -97,11 +99,11 @@ def with_share(deployment: Deployment, share: float) -> Deployment:
     return replace(deployment, flags={**deployment.flags, knobs.share: share})
 
 
-def _option(planned: Planned, cards: Sequence[Device], asleep: bool) -> Option:
+def _option(planned: Planned, cards: Sequence[Device], asleep: bool, certain: bool) -> Option:
     plans = [planned.plans.get(card.name) for card in cards]
     never = max(card.total_bytes for card in cards) // MIB * 4
-    sizes = [(never, never) if p is None or not _starts(p) else _sizes(p, asleep) for p in plans]
-    served = [p for p in plans if p is not None and _starts(p)]
+    sizes = [(never, never) if p is None else _sizes(p, asleep, certain) for p in plans]
+    served = [p for p in plans if p is not None]
     requests = min((p.kv.max_concurrency for p in served if p.kv is not None), default=1.0)
     limit = float(served[0].resolved.get("max_num_seqs") or 1e9)
     value = round(1000 * max(0.0, min(requests, limit)))
@@ -111,9 +113,9 @@ def _option(planned: Planned, cards: Sequence[Device], asleep: bool) -> Option:
     return Option(tuple(n for n, _ in sizes), tuple(s for _, s in sizes), value, cdiv(on_host, MIB))
 
 
-def _sizes(plan: Plan, asleep: bool) -> tuple[int, int]:
+def _sizes(plan: Plan, asleep: bool, certain: bool) -> tuple[int, int]:
     """(need, start) of the tightest rank, in MiB."""
-    shared = plan.deployment.gpus[0].system is not None
+    shared = not certain or plan.deployment.gpus[0].system is not None
     need = max(_residue(rank) if asleep else serving_bytes(rank, shared=shared) for rank in plan.ranks)
     start = max(starting_bytes(rank, shared=shared) for rank in plan.ranks)
     return cdiv(need, MIB), cdiv(start, MIB)

@@ -18,9 +18,11 @@ from oomph.ir.objective import (
     LEAST_CONTEXT,
     READING,
     Objective,
+    lowness,
     reads_well,
     serving_objective,
     shortness,
+    slowness,
     speed_step,
     users_step,
 )
@@ -31,8 +33,9 @@ from oomph.search.request import Arm, Space, Spaces, Want, context_grid
 from oomph.search.solve import Point, Solver
 from oomph.simulate.speed import Speed, speed_of
 
-OFFLOADS = (2, 4, 8, 16, 32, 64)  # GiB of each GPU
+OFFLOADS = (2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)  # GiB of each GPU
 _STATE_LIMITS = (0, 8, 64)
+_GRADES = (256, 64, 16, 4, 0)  # limits of requests between which `lowness` tells; 0: the users that are asked for
 _LIMITS = tuple(1 << n for n in range(12, -1, -1))
 
 
@@ -74,7 +77,7 @@ class BestFirst:
         self.users = self.want.users or 1
         self.space: Space = spaces.space(self.want.context, self.want.users)
         self.is_open, self.limits = cache(self._is_open), cache(self._limits)
-        self.may_serve = cache(self._may_serve)
+        self.grades, self.may_serve = cache(self._grades), cache(self._may_serve)
         self.aims = AimBounds(
             spaces, self.users, most_context=self._most_context, most_users=self._most_users,
             most_requests=self._most_requests, speed_at=self._speed_at,
@@ -86,7 +89,8 @@ class BestFirst:
             return None
         best: Best | None = None
         try:
-            for better in self._improving(self._ways()):
+            ways = [self._as_it_is(replace(arm, unlimited=True)) for arm in self.spaces.arms]
+            for better in self._improving(ways, siblings=True):
                 best = better
             if offload and (best is None or not best.reads_well):
                 for better in self._improving([self._as_it_is(arm) for arm in self._offloaded()], best):
@@ -97,33 +101,39 @@ class BestFirst:
             self.solver.stopped = True
         return self._widened(best) if best is not None else None
 
-    def _improving(self, ways: list[Way], best: Best | None = None) -> Iterator[Best]:
+    def _improving(self, ways: list[Way], best: Best | None = None, *, siblings: bool = False) -> Iterator[Best]:
         """Each configuration that is better than those before it. The way with the highest bound comes first; where an
-        aim comes before what is given up, its bound is lowered by few plans before the way is searched."""
-        heap = [(_turned(way[0]), number) for number, way in enumerate(ways)]
+        aim comes before what is given up, its bound is lowered by few plans before the way is searched. `siblings`:
+        each way stands for its arm, whose other ways have lower bounds and come in when the first is looked at."""
+        heap = [(_turned(way[0]), number, 0) for number, way in enumerate(ways)]
         heapq.heapify(heap)
         by_plans = self.aims.by_plans
         places = {measure.name: place for place, measure in enumerate(self.objective.order)}
-        stages, doubtful = [0] * len(ways), set[Arm]()
+        stages, opened, doubtful = dict[tuple[int, int], int](), dict[int, list[Way]](), set[Arm]()
         turns, reached = 0, None if best is None else _turned(best.key)
         while heap:
-            bound, number = heap[0]
+            bound, number, which = heap[0]
             if reached is not None and reached <= bound:
                 return
-            _, base, empty, unlimited, limit = ways[number]
+            if number not in opened:
+                opened[number] = [ways[number], *(self._siblings(ways[number]) if siblings else ())]
+                for place, way in enumerate(opened[number][1:], start=1):
+                    heapq.heappush(heap, (_turned(way[0]), number, place))
+            _, base, empty, unlimited, limit = opened[number][which]
             arm = replace(base, unlimited=unlimited, limit=limit, empty=empty)
-            if stages[number] < len(by_plans):
+            stage = stages.get((number, which), 0)
+            if stage < len(by_plans):
                 lower = list(bound)
-                for name, most in by_plans[stages[number]](arm).items():
+                for name, most in by_plans[stage](arm).items():
                     lower[places[name]] = max(lower[places[name]], -most)
-                stages[number] += 1
-                heapq.heapreplace(heap, (tuple(lower), number))
+                stages[number, which] = stage + 1
+                heapq.heapreplace(heap, (tuple(lower), number, which))
                 continue
             heapq.heappop(heap)
             turns += 1
             if self.solver.progress is not None:
                 self.solver.progress(arm.model, turns, len(ways))
-            if not self.is_open(replace(_frugal(arm), empty=arm.empty)):
+            if not self.is_open(_frugal(arm)):
                 continue
             choice = _without_steps(arm)
             if choice in doubtful and not self.may_serve(choice):
@@ -135,18 +145,18 @@ class BestFirst:
                 best, reached = candidate, _turned(candidate.key)
                 yield best
 
-    def _ways(self) -> list[Way]:
-        """Of every arm with and without room for a screen, and with each limit of requests."""
+    def _siblings(self, first: Way) -> list[Way]:
+        """Of an arm the ways without room for a screen and with each limit of requests."""
         empties = (False, True) if self.solver.empty_gpus != self.solver.base.gpus else (False,)
         names = [measure.name for measure in self.objective.order]
         screen, limited = names.index("screen"), names.index("limit")
+        bound, arm = list(first[0]), first[1]
         ways: list[Way] = []
-        for arm in self.spaces.arms:
-            bound = list(self._bound(arm))
-            for empty, (unlimited, limit) in product(empties, ((True, 0), *self.limits(arm.model))):
-                bound[screen], bound[limited] = -float(empty), -float(not unlimited)
-                ways.append((tuple(bound), arm, empty, unlimited, limit))
-        return ways
+        for empty, (unlimited, limit) in product(empties, ((True, 0), *self.grades(arm.model))):
+            bound[screen] = -float(empty)
+            bound[limited] = 0.0 if unlimited else self._lowness(limit)
+            ways.append((tuple(bound), arm, empty, unlimited, limit))
+        return ways[1:]
 
     def _as_it_is(self, arm: Arm) -> Way:
         return self._bound(arm), arm, arm.empty, arm.unlimited, arm.limit
@@ -190,24 +200,43 @@ class BestFirst:
         recurrent = any(isinstance(mixer, State) for layer in layers for mixer in layer.mixers)
         return tuple((False, limit) for limit in (_STATE_LIMITS if recurrent else (0,)))
 
+    def _grades(self, model: str) -> tuple[tuple[bool, int], ...]:
+        """(not unlimited, limit of requests) from the highest; those that the users exceed are one."""
+        lowest = [limit for _, limit in self.limits(model)]
+        ordered = sorted({*_GRADES, *lowest}, reverse=True)
+        return tuple((False, limit) for limit in ordered if not limit or limit > self.users)
+
+    def _lowness(self, limit: int) -> float:
+        """What a way with this limit is at the most. Where users are what is preferred, as many as are held raise it;
+        elsewhere a way with a higher limit has all that they give."""
+        return -1.0 if self.want.prefer == "users" else lowness(max(limit, self.users))
+
     def _offloaded(self) -> list[Arm]:
-        """Each arm with as little in host memory as serves."""
-        out = []
-        pending = [replace(arm, unlimited=True, offload_gib=0) for arm in self.spaces.offloaded(OFFLOADS[-1])]
-        for arm in pending:
-            for gib_each in OFFLOADS:
-                moved = replace(arm, offload_gib=gib_each)
-                tries = (moved, replace(moved, unlimited=False))
-                if first := next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None):
-                    out.append(first)
-                    break
-        return out
+        """Each arm with as little in host memory as serves: more of it leaves more room."""
+        arms = [self._least_offload(replace(arm, unlimited=True)) for arm in self.spaces.offloaded(OFFLOADS[-1])]
+        return [arm for arm in arms if arm is not None]
+
+    def _least_offload(self, arm: Arm) -> Arm | None:
+        low, high, least = 0, len(OFFLOADS), None
+        while low < high:
+            middle = (low + high) // 2 if least is not None else high - 1  # what does not serve with most never does
+            moved = replace(arm, offload_gib=OFFLOADS[middle])
+            tries = (moved, replace(moved, unlimited=False))
+            serving = next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None)
+            if serving is not None:
+                least, high = serving, middle
+            elif least is None:
+                return None
+            else:
+                low = middle + 1
+        return least
 
     def _is_open(self, frugal: Arm) -> bool:
-        """Whether the most frugal arm of a checkpoint and layout serves the request; the others need more. Each KV
-        dtype apart: the engine may refuse one of them whatever the memory."""
-        dtypes = self.want.options.kv_dtypes if frugal.kv_dtype == "auto" else (frugal.kv_dtype,)
-        return any(self.may_serve(replace(frugal, kv_dtype=dtype)) for dtype in dict.fromkeys(("auto", *dtypes)))
+        """Whether the most frugal arm of a checkpoint, layout and KV dtype serves the request; the others need more. If
+        the engine's own dtype serves, a smaller one does."""
+        return any(
+            self.may_serve(replace(frugal, kv_dtype=dtype)) for dtype in dict.fromkeys(("auto", frugal.kv_dtype))
+        )
 
     def _may_serve(self, arm: Arm) -> bool:
         """Whether it serves the request with some limit of requests, or is refused, perhaps for that limit."""
@@ -238,7 +267,7 @@ class BestFirst:
             "graphs": -float(2 if arm.eager else 1 if arm.few_graphs else 0),
             "kv_bits": -float(small),
             "steps": -float(arm.tokens > 0),
-            "limit": -float(not arm.unlimited),
+            "limit": 0.0 if arm.unlimited else self._lowness(arm.limit),
             "plain": -float(arm.changes),
         }
 
@@ -260,15 +289,17 @@ class BestFirst:
         rate = rate_of(speed)
         standing = {
             **self.static(arm),
-            "reading": -float(not reads_well(rate)),
+            "reading": slowness(rate),
             "length": -float(context < min(LEAST_CONTEXT, self.spaces.longest)),
             "enough": shortness(context, self.spaces.longest),
             "speed": speed_step(rate) if rate is not None else 0.0,
             "context": users_step(context) if self.want.prefer == "context" else float(context),
             "users": users_step(most),
         }
+        limit = 0 if arm.unlimited else max(most, self.users, arm.limit)
+        standing["limit"] = lowness(limit) if limit else 0.0
         rank = self.solver.loss(arm), int(standing["speed"])
-        point = Point(arm, context, max(most, self.users), share, *rank, outcome.concurrency)
+        point = Point(arm, context, max(most, self.users), share, *rank, outcome.concurrency, limit)
         return Best(point, outcome.plan, self.objective.key(standing), speed)
 
     def _context(self, arm: Arm) -> int:
@@ -327,8 +358,8 @@ def _without_steps(arm: Arm) -> Arm:
 
 
 def _frugal(arm: Arm) -> Arm:
-    """The arm of the same checkpoint, layout and images that takes the least."""
-    return replace(arm, eager=True, few_graphs=False, drafts=0, tokens=2048, unlimited=False, limit=0, kv_dtype="auto")
+    """The arm of the same checkpoint, layout, images and KV dtype that takes the least."""
+    return replace(arm, eager=True, few_graphs=False, drafts=0, tokens=2048, unlimited=False, limit=0)
 
 
 def plan_speed(plan: Plan, model: Model, users: int) -> Speed | None:

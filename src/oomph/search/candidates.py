@@ -9,6 +9,7 @@ from oomph.catalog.facts import TAGS, CheckpointFacts, ModelFacts, facts
 from oomph.errors import InputError
 from oomph.ir import Device
 from oomph.search.quality import Quality, quality_of
+from oomph.units import GIB
 
 PURPOSES = ("chat", "code", "reasoning", "vision", "embedding")
 LETTER = {"chat": "c", "code": "c", "reasoning": "r", "vision": "v", "embedding": "e"}
@@ -34,6 +35,10 @@ class Filters(Struct, frozen=True):
     smallest: float = 0.0
 
 
+# Assumed: what a desktop with 32 GiB of memory has left for experts.
+HOST_EXPERTS = 24 * GIB
+
+
 class Candidate(Struct, frozen=True):
     """One checkpoint on one kind of engine, not planned yet."""
 
@@ -53,6 +58,11 @@ class Candidate(Struct, frozen=True):
         return self.tag or self.quality_label
 
     quality_label: str = ""
+
+    @property
+    def may_spill(self) -> bool:
+        """Of a file whose tokens are multiplied with a small part of it, experts may be on the CPU."""
+        return bool(self.tag) and 4 * self.model.active < self.model.parameters
 
 
 def wanted(purpose: str, filters: Filters) -> list[tuple[int, ModelFacts]]:
@@ -111,7 +121,7 @@ def candidates(
         possible = [
             one
             for one in (*_of_checkpoints(model, own.get(place, ()), engines), *_of_files(model, engines))
-            if one.weights + (cache if not one.tag else 2 * cache) <= room
+            if one.weights + (cache if not one.tag else 2 * cache) <= room + (HOST_EXPERTS if one.may_spill else 0)
         ]
         if possible:
             out[place] = possible

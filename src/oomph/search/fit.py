@@ -3,68 +3,28 @@
 import math
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.registry import engine_of
-from oomph.errors import CommandError
-from oomph.ir import Deployment, Device, Model, Plan
+from oomph.engines.protocol import fills
+from oomph.engines.registry import FILES, engine_named, engine_of
+from oomph.errors import CommandError, NoKernels, OomphError
+from oomph.ir import Deployment, Device, Model
 from oomph.ir.objective import PREFERENCES, Objective
-from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.longer import Longer, longer_context
-from oomph.search.neighbours import Neighbour, neighbours, why_not
-from oomph.search.request import Arm, Refused, Space, Spaces, Want, base_of, context_grid, models_of
+from oomph.search.neighbours import neighbours, why_not
+from oomph.search.placed import fit_placed
+from oomph.search.request import Arm, Space, Spaces, Want, base_of, context_grid, engine_name, models_of
+from oomph.search.result import Configuration as Configuration, Fit as Fit
 from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
-from oomph.simulate.speed import Speed
+from oomph.sources import place
 from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 _NODE = 8
 _SMALL = 48  # arms of a space that is searched whole
-
-
-class Configuration(Struct, frozen=True):
-    """One configuration of the front, planned."""
-
-    point: Point
-    plan: Plan
-    relative_speed: float  # 1.0 = the fastest of the front
-    gives_up: tuple[str, ...]
-    precision: str = ""  # of most of its weights
-    note: str = ""  # what tells it from the engine's defaults
-    speed: Speed | None = None  # of one user and of all; None: nobody knows how fast this card is
-
-
-class Fit(Printed, frozen=True):
-    """What `oomph fit` prints: the configuration that serves a model best on some GPUs, and those beside it."""
-
-    model: str
-    gpus: tuple[Device, ...]
-    want: Want
-    engine: str  # its title
-    met: bool  # the context and users asked for are there
-    close: bool  # what was asked for is too close to call
-    pick: Configuration | None
-    front: tuple[Configuration, ...]
-    nearest: tuple[Configuration, ...] = ()  # where it is not met
-    neighbours: tuple[Neighbour, ...] = ()
-    refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
-    plans: int = 0
-    notes: tuple[str, ...] = ()
-    objective: str = ""  # by which the pick is the best
-    measure: str = ""  # the same in one line of a screen
-    longest: int = 0  # context that the model takes
-    longer: Longer | None = None  # a context beyond that, where the engine has a way
-
-    def in_short(self) -> str:
-        if self.pick is None:
-            return f"{self.model}: nothing fits"
-        point = self.pick.point
-        met = "" if self.met else " (not what was asked)"
-        return f"{point.arm.model}: {point.context:,} tokens, {point.users} users{met}"
 
 
 def _replicas(
@@ -119,7 +79,15 @@ def fit(
         raise CommandError(f"--prefer {want.prefer!r}: it is one of {', '.join(PREFERENCES)}")
     if not gpus:
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
-    base, notes = base_of(model, gpus, engine)
+    engine = engine or (FILES if place.is_gguf_file(model) else "")
+    if not fills(engine_named(engine_name(engine)), "fit_knobs"):
+        return fit_placed(model, gpus, want, engine, planner or run, headless=headless, progress=progress)
+    try:
+        base, notes = base_of(model, gpus, engine)
+    except NoKernels as refusal:
+        if engine or want != Want(want.context, want.users):
+            raise
+        return _with_files(refusal, model, gpus, want, planner or run, headless=headless, progress=progress)
     models, refused = models_of(base, only, also)
     solver, spaces = _prepared(base, models, gpus, want, planner or run, headless=headless)
     solver.progress = progress
@@ -157,6 +125,20 @@ def fit(
         longest=spaces.longest,
         longer=_longer(solver, spaces, pick),
     )
+
+
+def _with_files(
+    refusal: NoKernels, model: str, gpus: tuple[Device, ...], want: Want, planner: Planner, *, headless: bool,
+    progress: Progress | None,
+) -> Fit:  # fmt: skip
+    """Where nobody names an engine and the usual one has no kernels for these cards: with files, as people do there."""
+    try:
+        answer = fit_placed(model, gpus, want, FILES, planner, headless=headless, progress=progress)
+    except OomphError:
+        raise refusal from None
+    if answer.pick is None:
+        raise refusal
+    return replace(answer, notes=(f"{refusal.message}: {answer.engine} was asked", *answer.notes))
 
 
 def pick_for(
@@ -209,6 +191,11 @@ def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple
         (solver.stopped, "stopped before every checkpoint and layout was tried: this is the best so far"),
         (pick is not None and pick.point.arm.layout.gpus > _NODE, "more GPUs than one node has: --emit lws"),
         (
+            pick is None or pick.point.arm.offload_gib,
+            "engines that place layers compute on the CPU what the GPUs do not hold, instead of reading it over the "
+            "link in every step: oomph compare has their files and speeds",
+        ),
+        (
             pick is not None and pick.point.arm.empty,
             f"the card must be empty: {gib(SCREEN)} for a screen on it are not left",
         ),
@@ -222,8 +209,8 @@ def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple
 
 def _same(first: Point, second: Point) -> bool:
     """The same but for a limit of requests that nobody needs."""
-    plain = replace(first.arm, unlimited=False, empty=False)
-    return plain == replace(second.arm, unlimited=False, empty=False) and first.context == second.context
+    one, two = (replace(point.arm, unlimited=False, limit=0, empty=False) for point in (first, second))
+    return one == two and first.context == second.context
 
 
 def _rows(solver: Solver, spaces: Spaces, best: Best) -> list[Point]:
@@ -238,34 +225,32 @@ def _rows(solver: Solver, spaces: Spaces, best: Best) -> list[Point]:
 
 def _front(solver: Solver, space: Space, grid: Sequence[int], pick: Point) -> list[Point]:
     """Of a small space the whole front. Of a large one first every checkpoint and layout without the flags that change
-    little; then each of those flags for the pick and for what serves most users. Where nothing fits without them, the
-    whole space again: there little is left of it."""
+    little, at the shortest context, one between and the longest; then each of those flags for the pick. Where nothing
+    fits without them, the whole space again: there little is left of it."""
     if len(space.arms) <= _SMALL:
         return solver.front(space, grid=grid)
-    contexts = space.contexts[:: 3 if len(space.contexts) > 5 else 2]
+    contexts = tuple(dict.fromkeys(space.contexts[place] for place in (0, len(space.contexts) // 2, -1)))
     plain = _plain_arms(solver, space)
     first = solver.front(replace(space, arms=plain, contexts=contexts), grid=grid) if plain else []
     if not first:
         return solver.front(space, grid=grid)
     if solver.stopped:
         return first
-    most = max(first, key=lambda point: (point.users, point.context))
-    best = {_place(point.arm) for point in (pick, most)}
-    opened = tuple(arm for arm in space.arms if _place(arm) in best and _small_flags(arm) == 1)
+    opened = tuple(arm for arm in space.arms if _place(arm) == _place(pick.arm) and _small_flags(arm) == 1)
     return pareto([*first, *solver.front(replace(space, arms=opened, contexts=contexts), grid=grid)])
 
 
 def _plain_arms(solver: Solver, space: Space) -> tuple[Arm, ...]:
-    """Without the flags that change little, without pipeline stages where tensor parallelism splits the KV heads, and
-    one of the checkpoints whose weights are alike."""
+    """Over most GPUs, without the flags that change little, without pipeline stages where tensor parallelism splits the
+    KV heads, and one of the checkpoints whose weights are alike."""
     alike: dict[tuple[str, int], str] = {}
     for name, model in solver.models.items():
         alike.setdefault((score.precision(model), round(50 * math.log(max(model.nbytes, 1)))), name)
-    chosen = set(alike.values())
+    chosen, most = set(alike.values()), max(arm.layout.gpus for arm in space.arms)
     out = []
     for arm in space.arms:
         heads = solver.models[arm.model].num_kv_heads
-        if arm.layout.pp > 1 and heads >= arm.layout.gpus:
+        if arm.layout.gpus < most or (arm.layout.pp > 1 and heads >= arm.layout.gpus):
             continue
         if arm.model in chosen and not _small_flags(arm):
             out.append(arm)
@@ -364,7 +349,7 @@ def gives_up(point: Point) -> tuple[str, ...]:
             (arm.tokens, f"prompts in steps of {arm.tokens:,} tokens"),
             (arm.online, f"weights in {arm.online.upper()}, quantised while they load"),
             (arm.offload_gib, f"{arm.offload_gib} GiB of weights in host memory, read in every step"),
-            (point.limit, f"at most {point.limit} requests at once"),
+            (point.limit, f"at most {point.limit} request{'s' * (point.limit > 1)} at once"),
             (arm.empty, "no screen on the card"),
         )
     )

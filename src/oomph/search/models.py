@@ -13,10 +13,11 @@ from oomph.commands import to_command, to_shell
 from oomph.engines.registry import engine_named, name_of
 from oomph.errors import CommandError
 from oomph.ir import Device, Plan
-from oomph.ir.objective import Measure, Objective
+from oomph.ir.objective import READING, Measure, Objective
 from oomph.ir.printed import Printed
 from oomph.search.candidates import (
     BATCHED,
+    HOST_EXPERTS,
     LEAST_CONTEXT,
     PLACED,
     PURPOSES,
@@ -34,12 +35,14 @@ from oomph.search.solve import Progress
 from oomph.search.trial import Served, Trial
 from oomph.simulate.speed import Speed, speed_of
 from oomph.sources.load import load_once
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 PREFERENCES = ("quality", "speed", "context", "users")
 SEARCHED = ("vllm", "llamacpp", "ollama", "sglang")  # the engines that serve what the catalogue has
 
 
+_HOST = f"experts on the CPU: at most {gib(HOST_EXPERTS)}, what a machine with 32 GiB of memory has left for them"
 _SCREEN = f"{gib(SCREEN)} of the room on the first card are for a screen; --headless uses them"
 _GRADE, _PUBLISHED, _FIGURE, _SPEED, _CONTEXT, _USERS = (
     Measure(name, words, short=short)
@@ -183,14 +186,16 @@ class Search:
             interrupted = True
         picks = ranked(picks, self.ask.prefer)
         limit = self.ask.limit or len(picks)
-        shown = [self._with_others(pick, groups) if i < 5 else pick for i, pick in enumerate(picks[:limit])]
+        shown = [*(self._with_others(pick, groups) for pick in picks[:1]), *picks[1:limit]]
         return Models(
             gpus=self.gpus, purpose=self.ask.purpose, context=self.context, context_asked=bool(self.ask.context),
             users=self.users, prefer=self.ask.prefer or "quality", picks=tuple(shown),
             why=self._why(shown), looked_at=len(looked), possible=len(groups), plans=self.trial.plans,
             more=more or len(picks) > limit, interrupted=interrupted, objective=self._objective.line,
             measure=self._objective.short,
-            notes=() if self.cards == self.gpus else (_SCREEN,),
+            notes=tuple(all_that_hold(
+                (self.cards != self.gpus, _SCREEN), (any(pick.on_cpu for pick in shown), _HOST)
+            )),
         )  # fmt: skip
 
     @property
@@ -229,12 +234,16 @@ class Search:
 
     def _best_variant(self, variants: list[Candidate], engine: str) -> Pick | None:
         order = sorted(variants, key=lambda c: (-c.quality.recovery[1], -c.quality.recovery[0], c.read))
+        # a file that the GPUs hold comes before a more exact one with experts on the CPU
+        return self._best_of(order, engine) or self._best_of([c for c in order if c.may_spill], engine, spill=True)
+
+    def _best_of(self, order: list[Candidate], engine: str, *, spill: bool = False) -> Pick | None:
         chosen: Pick | None = None
         read = 0
         for candidate in order:
             if chosen is not None and not self._may_displace(chosen, read, candidate):
                 continue
-            pick = self._pick(candidate, engine)
+            pick = self._pick(candidate, engine, spill=spill)
             if pick is None:
                 continue
             if chosen is None or displaces(pick, chosen, self.ask.prefer):
@@ -248,21 +257,24 @@ class Search:
             return candidate.quality.recovery[0] >= 0.95 and candidate.read < read
         return candidate.read * TWICE * 0.8 <= read and not decides(chosen.quality, candidate.quality, True)
 
-    def _pick(self, candidate: Candidate, engine: str) -> Pick | None:
+    def _pick(self, candidate: Candidate, engine: str, *, spill: bool = False) -> Pick | None:
         model = candidate.model
         context = self.context if self.ask.context else min(self.context, model.context)
-        served = self.trial.serve(candidate, engine, context, longest=not self.ask.context)
+        served = self.trial.serve(candidate, engine, context, longest=not self.ask.context, spill=spill)
         if served is None:
             return None
-        plan = served.plan
+        plan, speed = served.plan, _speed(served, candidate) if self.ask.purpose != "embedding" else None
+        if served.experts_on_cpu and (speed is None or speed.all_users / speed.users < 2 * READING):
+            return None
         return Pick(
             model=model.plain, checkpoint=plan.deployment.model.removeprefix("hf.co/"),
             quantization=candidate.tag or candidate.quality_label, engine=engine, context=served.context,
             users=served.users, capacity=served.capacity, quality=candidate.quality,
-            speed=_speed(served, candidate) if self.ask.purpose != "embedding" else None,
+            speed=speed,
             room_bytes=self._room(plan),
             command=command_of(plan), plan=plan, parameters=model.parameters,
             active=model.active, date=model.date, licence=model.licence,
+            on_cpu=f"{gib(served.experts_on_cpu)} of experts on the CPU" if served.experts_on_cpu else "",
         )  # fmt: skip
 
     def _room(self, plan: Plan) -> int:
@@ -287,7 +299,8 @@ class Search:
             variants = variants or [c for c in best_first if engine in c.engines]
             if engine == pick.engine or not variants:
                 continue
-            served = next(filter(None, (self._pick(c, engine) for c in variants[:3])), None)
+            spill = bool(pick.on_cpu)
+            served = next(filter(None, (self._pick(c, engine, spill=spill) for c in variants[:3])), None)
             if served is not None:
                 rate = served.speed.one_user if served.speed else 0.0
                 others.append(

@@ -46,6 +46,7 @@ class Pick(Struct, frozen=True):
     licence: str
     traded: str = ""  # what was given up for what, in a sentence
     others: tuple[Other, ...] = ()
+    on_cpu: str = ""  # what of it is not on the GPUs, in words
 
 
 def _rate(pick: Pick) -> float:

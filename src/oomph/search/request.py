@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.engines.protocol import FitKnobs, fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan, NoKernels, OomphError
 from oomph.ir import Deployment, Device, Experts, Model, State
 from oomph.ir.deployment import Place
 from oomph.units import GIB
@@ -267,7 +267,7 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
     require_kernels(chosen, gpus)
     base = replace(parse(chosen.serve_command(model), engine), gpus=gpus, place=Place())
     if missing := chosen.missing_kernels(base):
-        raise CannotPlan(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
+        raise NoKernels(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
     if (nodes := len({device.node for device in gpus})) > 1:
         base = replace(base, flags={**base.flags, **chosen.node_flags(nodes)})
     return base, (*base.notes, *capability_notes(gpus))

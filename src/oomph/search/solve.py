@@ -36,7 +36,7 @@ class Point(Struct, frozen=True):
     quality: float  # expected loss, 0 = none
     speed: int  # band, higher is faster
     concurrency: float = 0.0
-    limit: int = 0  # of requests at once, where it is more than the users
+    limit: int = 0  # of requests at once, where one is set
 
     @property
     def goals(self) -> tuple[float, ...]:
@@ -103,7 +103,7 @@ class Solver:
         return replace(self.base, model=arm.model, flags={**self.base.flags, **chosen, **flags}, gpus=gpus)
 
     def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
-        key = (arm, context, 0 if arm.unlimited else users, utilisation)
+        key = (arm, context, 0 if arm.unlimited else max(users, arm.limit), utilisation)
         outcome = self._seen.get(key)
         if outcome is None:
             outcome = self._seen[key] = self._plan(*key)

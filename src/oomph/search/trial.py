@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.registry import engine_named, engine_of, plan_with_engine
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Model, Plan
-from oomph.search.candidates import Candidate
+from oomph.search.candidates import HOST_EXPERTS, Candidate
 from oomph.search.outcome import judge
 from oomph.search.request import context_grid, knobs_of, parallel_flag
 from oomph.sources.load import load_once
@@ -33,6 +33,11 @@ class Served(Struct, frozen=True):
     def capacity(self) -> int:
         return int(self.concurrency)
 
+    @property
+    def experts_on_cpu(self) -> int:
+        """Bytes."""
+        return int(self.plan.resolved.get("host", {"parts": {}})["parts"].get("experts", 0))
+
 
 class Trial:
     """Plans on one machine, counted."""
@@ -42,15 +47,20 @@ class Trial:
         self.releases = releases or {}
         self.short: dict[tuple[str, str], int] = {}  # what a candidate lacked, by checkpoint and tag
         self._bases: dict[str, Deployment] = {}
+        self.is_shared = any(gpu.system is not None for gpu in gpus)
 
-    def serve(self, candidate: Candidate, engine: str, context: int, longest: bool) -> Served | None:
-        """With this context for the users; with `longest` as much more as they can have."""
-        ways = self._batched if not candidate.tag else self._placed
-        for plan_at in ways(candidate, engine):
+    def serve(
+        self, candidate: Candidate, engine: str, context: int, longest: bool, *, spill: bool = False
+    ) -> Served | None:
+        """With this context for the users; with `longest` as much more as they can have; with `spill` experts on the
+        CPU."""
+        ways = self._placed(candidate, engine, spill) if candidate.tag else self._batched(candidate, engine)
+        for plan_at in ways:
             served = plan_at(context)
             if served is None:
                 continue
-            return self._stretch(served, plan_at, candidate.model.context) if longest else served
+            whole = not served.experts_on_cpu
+            return self._stretch(served, plan_at, candidate.model.context) if longest and whole else served
         return None
 
     # --- engines that batch requests over one cache -------------------------------------------------------------------
@@ -64,14 +74,13 @@ class Trial:
             return
         if engine_of(base).missing_kernels(replace(base, gpus=self.gpus)):
             return
+        high = knobs.default_share and knobs.default_share < HIGHER_SHARE
+        limit, share = {knobs.users: self.users}, {knobs.share: HIGHER_SHARE}
         for parallel in self._layouts():
-            flags: dict[str, Any] = {knobs.users: self.users}
-            if parallel > 1:
-                flags[parallel_flag(knobs)] = parallel
+            flags: dict[str, Any] = {parallel_flag(knobs): parallel} if parallel > 1 else {}
             gpus = self.gpus[:parallel]
-            shares = (None, HIGHER_SHARE) if knobs.default_share and knobs.default_share < HIGHER_SHARE else (None,)
-            for share in shares:
-                tried = {**flags, knobs.share: share} if share else flags
+            for further in ({}, limit, {**share, **limit}) if high else ({}, limit):
+                tried = {**flags, **further}
 
                 def plan_at(context: int, tried: dict[str, Any] = tried, gpus: Any = gpus) -> Served | None:
                     deployment = replace(base, gpus=gpus, flags={**base.flags, **tried, knobs.context: context})
@@ -82,13 +91,15 @@ class Trial:
     def _judged(self, deployment: Deployment, model: Model, context: int, candidate: Candidate) -> Served | None:
         self.plans += 1
         try:
-            plan = plan_with_engine(deployment, model)
+            plan = self._plan(deployment, model)
         except OomphError:
             return None
         if model.pooling and plan.verdict.outcome == "fits":
             return Served(plan, context, self.users, self.users)
         outcome = judge(plan, margin=True)
-        if outcome.kind != "ok" or outcome.concurrency < self.users:
+        own = plan.resolved.get(knobs_of(deployment).users)
+        allowed = own if isinstance(own, int) and own > 0 else self.users
+        if outcome.kind != "ok" or min(outcome.concurrency, allowed) < self.users:
             self._note(candidate, plan)
             return None
         return Served(plan, context, self.users, outcome.concurrency)
@@ -100,35 +111,42 @@ class Trial:
 
     # --- engines that place layers ------------------------------------------------------------------------------------
 
-    def _placed(self, candidate: Candidate, engine: str) -> Iterator[Callable[[int], Served | None]]:
+    def _placed(self, candidate: Candidate, engine: str, spill: bool) -> Iterator[Callable[[int], Served | None]]:
         name = gguf_name(candidate)
 
         def plan_at(context: int) -> Served | None:
             self.plans += 1
             try:
-                deployment = replace(self._read(engine, name, context), gpus=self.gpus)
-                plan = plan_with_engine(deployment)
+                deployment = replace(self._read(engine, name, context, whole=not spill), gpus=self.gpus)
+                plan = self._plan(deployment, None)
             except OomphError:
                 return None
-            resolved = plan.resolved
-            whole = resolved.get("layers") == resolved.get("offloaded")
-            whole = whole and not resolved.get("host", {"parts": {}})["parts"].get("experts")
-            if plan.verdict.outcome != "fits" or not whole or not _high_peaks_fit(plan):
+            resolved, served = plan.resolved, Served(plan, context, self.users, self.users)
+            placed = resolved.get("layers") == resolved.get("offloaded")
+            placed = placed and served.experts_on_cpu <= (HOST_EXPERTS if spill else 0)
+            if plan.verdict.outcome != "fits" or not placed or not _high_peaks_fit(plan):
                 self._note(candidate, plan)
                 return None
             if int(resolved.get("num_parallel", resolved.get("n_seq_max", 1))) != self.users:
                 return None
-            return Served(plan, context, self.users, self.users)
+            return served
 
-        yield plan_at
+        if spill or candidate.weights <= sum(gpu.total_bytes - gpu.used_bytes for gpu in self.gpus):
+            yield plan_at
 
-    def _read(self, engine: str, name: str, context: int) -> Deployment:
+    def _read(self, engine: str, name: str, context: int, *, whole: bool) -> Deployment:
         from oomph.answers.bare_plan import parse
 
-        words = engine_named(engine).file_command(name, context, self.users)
+        words = engine_named(engine).file_command(name, context, self.users, whole=whole)
         return parse(words, self.releases.get(engine, ""))
 
     # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _plan(self, deployment: Deployment, model: Model | None) -> Plan:
+        """What the host has left decides nothing but where it is the GPU's memory too."""
+        from oomph.answers.bare_plan import run
+
+        return run(deployment, model) if self.is_shared else plan_with_engine(deployment, model)
 
     def _base(self, engine: str) -> Deployment:
         from oomph.answers.bare_plan import parse
