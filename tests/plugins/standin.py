@@ -19,9 +19,10 @@ def nvmlDeviceGetHandleByIndex(index): return index
 def nvmlDeviceGetName(handle): return "NVIDIA GeForce RTX 4090"
 def nvmlDeviceGetUUID(handle): return "GPU-1"
 def nvmlDeviceGetCudaComputeCapability(handle): return (8, 9)
+def held(used): return SimpleNamespace(total=TOTAL, used=used, free=TOTAL - used, reserved=0)
 def nvmlDeviceGetMemoryInfo(handle, version=None):
     if version: raise NVMLError("not supported")
-    return SimpleNamespace(total=TOTAL, used=2**30, free=TOTAL - 2**30)
+    return held(2**30)
 def nvmlDeviceGetMigMode(handle): raise NVMLError("not supported")
 def nvmlDeviceGetComputeRunningProcesses(handle): return [SimpleNamespace(pid=1, usedGpuMemory=2**30)]
 """,
@@ -105,10 +106,24 @@ class GPUModelRunner:
         return 500000000
     def sample_tokens(self, batch): return batch
 """,
+    "vllm/v1/worker/gpu_model_runner.py": """
+import torch
+class GPUModelRunner:
+    def __init__(self, config): self.config, self.model_memory_usage = config, 16394145792
+    def profile_cudagraph_memory(self): return 602013696
+    def capture_model(self):
+        if self.config.fails_at == "cudagraph_capture": raise torch.OutOfMemoryError("CUDA out of memory.")
+        return 500000000
+    def sample_tokens(self, batch): return batch
+""",
     "vllm/v1/worker/gpu_worker.py": """
+import os
 from types import SimpleNamespace
 import torch
-from vllm.v1.worker.gpu.model_runner import GPUModelRunner
+if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "0":
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+else:
+    from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 
 class Linear:
     def __init__(self, prefix):

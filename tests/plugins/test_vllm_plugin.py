@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any
 import pytest
 
 import oomph
+from oomph.doctor import explain
+from oomph.logs.reader import read_paths
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "plugins" / "vllm" / "src"))
 import standin
+from oomph_vllm import hooks
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "plugins" / "vllm" / "src"
@@ -54,6 +59,7 @@ def test_a_healthy_start_is_planned_measured_and_learnt(tmp_path: Path, version:
     assert "oomph: FITS" in played.output
     assert "held by others now: 0.53 GiB" in played.output
     assert "oomph: weights: planned 15.27 GiB, measured 15.27 GiB, inside its interval" in played.output
+    assert re.search(r"left when ready: planned \d\.\d\d GiB, measured 1\.00 GiB", played.output)
     assert played.output.rstrip().endswith("result 1985 output")
     measured = played.record("start")["measured"]
     assert measured["available_kv"] == 4684610274 and measured["captured"] == 500000000
@@ -71,6 +77,41 @@ def test_refuse_stops_it_before_the_load(tmp_path: Path) -> None:
     played = play(tmp_path, mode="refuse", max_model_len=40000)
     assert "raised Refused oomph: WILL NOT START" in played.output
     assert not list(played.cache.glob("runs/*/rank0.json"))
+
+
+RELEASES = ["0.20.0", *(f"0.{minor}.0" for minor in range(21, 33))]
+HOOKED = """
+import importlib, json, sys, oomph_vllm
+oomph_vllm.register()
+from oomph_vllm.hooks import HOOKS
+found = []
+for hook in HOOKS:
+    owner, _, method = hook.name.rpartition(".")
+    module = importlib.import_module(hook.module)
+    function = getattr(getattr(module, owner) if owner else module, method)
+    found.append([hook.module, hook.name, getattr(function, "_oomph", None) == hook])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_hook_of_every_release_is_there_once(tmp_path: Path, release: str) -> None:
+    standin.write(tmp_path / "site", release)
+    paths = os.pathsep.join(map(str, (tmp_path / "site", PLUGIN, ROOT / "src")))
+    environment = {**os.environ, "PYTHONPATH": paths, "OOMPH_CACHE": str(tmp_path / "cache"), "OOMPH": "watch"}
+    run = subprocess.run([sys.executable, "-c", HOOKED], env=environment, capture_output=True, text=True, check=True)
+    rows = json.loads(run.stdout)
+    assert len(rows) == len(hooks.HOOKS) and all(is_hooked for *_, is_hooked in rows)
+
+
+@pytest.mark.parametrize("stage", ["", "cudagraph_capture"])
+def test_the_first_model_runner_is_watched_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    played = play(tmp_path, version="0.24.0", fails_at=stage)
+    if stage:
+        assert played.record("death-rank0")["death"]["stage"] == stage
+    else:
+        assert played.record("start")["measured"]["captured"] == 500000000
 
 
 DEATHS = {
@@ -121,6 +162,23 @@ def test_a_kill_is_told_by_the_process_that_waits(tmp_path: Path, stage: str, wo
     played = play(tmp_path, killed_at=stage)
     assert f"oomph: the engine's process ended {words} without an error of its own" in played.output
     assert "\nraised " in played.output and played.output.count("without an error") == 1
+    (file,) = played.cache.glob("runs/*/killed.json")
+    explanation = oomph.explain(file)
+    assert explanation.stage == "host_ram" and explanation.cause.id == "H03" and words in explanation.evidence[0].text
+
+
+def test_a_record_is_explained_on_the_card_as_it_was_found(tmp_path: Path) -> None:
+    """A neighbour that held 6 GiB at the start is there when remedies are planned."""
+    first = (
+        "import oomph_vllm.hooks as h, oomph_vllm.planning as q; q.WAIT_S = h.READING_LIMIT_S = h.DEATH_LIMIT_S = 60\n"
+    )
+    first += "import pynvml as p; p.nvmlDeviceGetMemoryInfo = lambda h, version=None: p.held(6 << 30)"
+    played = play(tmp_path, fails_at="kv_check", first=first)
+    (card,) = played.record("death-rank0")["gpus"]
+    assert 5 << 30 < card["used_bytes"] <= 6 << 30
+    (file,) = played.cache.glob("runs/*/death-rank0.json")
+    (gpu,) = explain.read_raw(read_paths([str(file)]), None, "").gpus
+    assert (gpu.name, gpu.used_bytes) == ("RTX 4090", card["used_bytes"])
 
 
 def test_off_and_quiet(tmp_path: Path) -> None:
@@ -161,6 +219,21 @@ def test_trouble_of_ours_leaves_vllm_as_it_is(tmp_path: Path, trouble: str) -> N
     played = play(tmp_path, first=TROUBLES[trouble])
     assert "result 1985 output" in played.output
     assert played.output.count("stopped watching") == (trouble in ("throws", "hangs"))
+
+
+def test_a_death_may_be_read_for_longer_than_a_start() -> None:
+    code = (
+        "import time, oomph_vllm.hooks as h\n"
+        "h.READING_LIMIT_S, h.DEATH_LIMIT_S, ends = 0.05, 60, []\n"
+        "def slowly(*_): time.sleep(0.3); ends.append(1)\n"
+        "h.safely(slowly, h.HOOKS[0], (), MemoryError())\n"
+        "print(ends, h._Trouble.is_over)\n"
+        "h.safely(slowly, h.HOOKS[0], (), None)\n"
+        "print(ends, h._Trouble.is_over)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (PLUGIN, ROOT / "src")))}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n")[:2] == ["[1] False", "[1] True"]
 
 
 def test_being_there_is_light(tmp_path: Path) -> None:

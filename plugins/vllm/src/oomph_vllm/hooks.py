@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from oomph_vllm import mode
 
 READING_LIMIT_S = 5.0  # one reading may take so long; a longer one is left alone and ends the watching
+# ... of a call that failed: the process is ending, and others that start with it have the processors
+DEATH_LIMIT_S = 20.0
 
 log = logging.getLogger("vllm.oomph")
 
@@ -186,9 +188,10 @@ def safely(reading: Reading, hook: Hook, args: Sequence[Any], outcome: Any) -> N
 
     thread = threading.Thread(target=read, name="oomph", daemon=True)
     thread.start()
-    thread.join(READING_LIMIT_S)
+    limit = DEATH_LIMIT_S if isinstance(outcome, BaseException) else READING_LIMIT_S
+    thread.join(limit)
     if thread.is_alive():
-        _give_up(f"reading at {hook.name} took longer than {READING_LIMIT_S:.0f} s")
+        _give_up(f"reading at {hook.name} took longer than {limit:.0f} s")
     elif errors and isinstance(errors[0], Refused):
         raise errors[0]
     elif errors:

@@ -59,9 +59,8 @@ def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
     text.append(
         "planned: " + ", ".join(f"{words} {gib(terms[name])}" for name, words in _TERMS.items() if name in terms)
     )
-    stages = rank.get("stages", [])
-    if stages and decision.get("fits"):
-        text.append(f"left when ready: {gib(total - stages[-1]['resident_bytes'])}")
+    if (left := left_when_ready(rank)) is not None and decision.get("fits"):
+        text.append(f"left when ready: {gib(left)}")
     fixes = answer.get("advice", {}).get("fixes", [])
     if not decision.get("fits") and fixes:
         text.append(f"this starts: {fixes[0]['change']} ({fixes[0]['cost']})")
@@ -69,10 +68,15 @@ def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
     return text
 
 
+def left_when_ready(rank: Mapping[str, Any]) -> int | None:
+    stages = rank.get("stages", [])
+    return int(rank["total_bytes"]) - int(stages[-1]["resident_bytes"]) if stages else None
+
+
 def ledger(answer: Mapping[str, Any], measured: Mapping[str, int]) -> list[str]:
     """Planned against measured, a line per term."""
-    terms = ((answer.get("ranks") or [{}])[0]).get("terms", {})
-    text = []
+    rank = (answer.get("ranks") or [{}])[0]
+    terms, text = rank.get("terms", {}), []
     for name, words in _TERMS.items():
         if name in measured and name in terms:
             planned, real = int(terms[name]["bytes"]), measured[name]
@@ -82,16 +86,23 @@ def ledger(answer: Mapping[str, Any], measured: Mapping[str, int]) -> list[str]:
     if "captured" in measured:
         text.append(f"CUDA graphs, captured: {gib(measured['captured'])}")
     if "ready_free" in measured:
-        text.append(f"free when ready: {gib(measured['ready_free'])}")
+        left = left_when_ready(rank)
+        before = f"planned {gib(left)}, " if left is not None else ""
+        text.append(f"left when ready: {before}measured {gib(measured['ready_free'])}")
     return text
 
 
-def killed(record: Mapping[str, Any]) -> list[str]:
+KILLED = "the engine's process ended {} without an error of its own: it was killed"  # `oomph explain` knows the line
+
+
+def killed(record: Mapping[str, Any], file: Path | None) -> list[str]:
     died = record["death"]
-    text = [f"the engine's process ended {stage_words(died['stage'])} without an error of its own: it was killed"]
+    text = [KILLED.format(stage_words(died["stage"]))]
     if host := died["host"]:
         text.append(f"host memory: {gib(host['available'])} available of {gib(host['total'])}")
     text.append("whether the host's memory ran out: dmesg -T | grep -i 'killed process', or the pod's OOMKilled")
+    if file is not None:
+        text.append(f"all of it: {file} (oomph explain {file})")
     return text
 
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from oomph_vllm import lines, state
+from oomph_vllm import lines, run, state
 from oomph_vllm.config import environment, value_at, words
 
-WAIT_S = 4.0
+WAIT_S = 3.0  # of the five seconds that a reading may take
 
 
 class Planned:
@@ -36,6 +36,7 @@ class Planned:
             first = make_plan(words(config), version, value_at(config, "model_config.revision"))
             self.plan = self._without_ourselves(first)
             self.answer = self.plan.to_dict()
+            run.write("cards", {"gpus": [card_of(gpu) for gpu in self.plan.deployment.gpus]})
             if say:
                 lines.say(lines.foreseen(self.answer, time.perf_counter() - began))
         except Exception as error:
@@ -64,6 +65,11 @@ class Planned:
             store.remember(start.start_of(deployment, deployment.gpus, dict(measured), "oomph-vllm"))
         except Exception as error:
             lines.say([f"nothing was learnt of this start: {error}"])
+
+
+def card_of(gpu: Any) -> dict[str, Any]:
+    """As the contract has it: what others held when the engine began is part of it."""
+    return {"name": str(gpu.name), "total_bytes": int(gpu.total_bytes), "used_bytes": int(gpu.used_bytes)}
 
 
 def make_plan(command: list[str], version: str, revision: str | None = None) -> Any:

@@ -169,7 +169,7 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
     if isinstance(error, _NOT_DEATHS) or getattr(error, "_oomph_seen", False):
         return
     if hook.stage == "engine_gone":
-        _engine_gone()
+        _engine_gone(error)
         return
     error._oomph_seen = True  # type: ignore[attr-defined]
     _look_at(args[0] if args else None)
@@ -178,7 +178,7 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
     index = getattr(Process.device, "index", 0) or 0
     record = {
         **_record(), "kind": "death", "card": state.card(index), "environment": environment(),
-        "command": words(Process.config) if Process.config is not None else [],
+        "command": words(Process.config) if Process.config is not None else [], "gpus": _cards(),
         "death": {
             "stage": _stage(hook), "error": type(error).__name__, "message": str(error)[:4000], "part": part_of(error),
             "frames": frames_of(error)[-40:], "gpu": state.gpu(Process.device),
@@ -197,16 +197,28 @@ def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
             lines.say(lines.death(record, file))
 
 
-def _engine_gone() -> None:
+def _cards() -> list[dict[str, Any]]:
+    """The cards as the plan found them before the engine took anything."""
+    if Process.plan is not None:
+        Process.plan.wait()
+    return list((run.read("cards") or {}).get("gpus", []))
+
+
+def _engine_gone(error: BaseException | None = None) -> None:
     """In the process that waits for the engine: a kill leaves no error, only the stage that was reached."""
     rank = run.read("rank0")
     if rank is None or run.read("killed") or run.has_death():
         return
     stage = "runtime_request" if run.read("start") else str(rank.get("reached", "other"))
-    record = {**rank, "kind": "death", "death": {"stage": stage, "host": state.host()}, "log": log_lines.kept()}
-    run.write("killed", record)
+    record = {
+        **rank, "kind": "death", "card": state.card(), "gpus": _cards(), "environment": environment(),
+        "command": list((run.read("start") or {}).get("command", [])),
+        "death": {"stage": stage, "host": state.host(), "killed": True},
+        "log": [*log_lines.kept(), *str(error or "").splitlines(), lines.KILLED.format(lines.stage_words(stage))],
+    }  # fmt: skip
+    file = run.write("killed", record)
     if mode() != "quiet":
-        lines.say(lines.killed(record))
+        lines.say(lines.killed(record, file))
 
 
 def _stage(hook: Hook) -> str:
