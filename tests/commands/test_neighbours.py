@@ -119,3 +119,30 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_value_is_followed_to_where_it_is_set(tmp_path: Path, name: str) -> None:
     assert served(write(tmp_path, name, TEXTS[name])) == ["Qwen/Qwen3-8B"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "asked"),
+    [
+        ("tp.sh", "TP=$(nvidia-smi --list-gpus | wc -l)\nvllm serve Qwen/Qwen3-8B -tp ${TP}\n", "--set TP="),
+        ("cut.sh", "m=$(echo a:b | cut -d ':' -f 2)\nvllm serve $m --port 8000\n", "--set m="),
+        ("job.sh", "#SBATCH --gres={{ gres }}\nvllm serve {{ model }} --port 8000\n", "--set model="),
+        ("tick.sh", "M=`cat model.txt`\nvllm serve $M\n", "--set M="),
+    ],
+)
+def test_what_a_program_prints_is_asked_for(tmp_path: Path, name: str, text: str, asked: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        served(write(tmp_path, name, text))
+    assert asked in refused.value.message
+
+
+def test_a_default_stands_where_a_program_may_print_nothing(tmp_path: Path) -> None:
+    text = 'M="$(env_get MODEL)"\nM="${M:-Qwen/Qwen3-8B}"\nvllm serve "$M"\n'
+    assert served(write(tmp_path, "run.sh", text)) == ["Qwen/Qwen3-8B"]
+
+
+def test_a_repository_of_one_file_says_its_quantisation(tmp_path: Path) -> None:
+    one = write(tmp_path, "one.sh", "llama-server -hf ggml-org/Qwen2.5-Coder-3B-Q8_0-GGUF -ngl 99\n")
+    assert served(one) == ["ggml-org/Qwen2.5-Coder-3B-Q8_0-GGUF:Q8_0"]
+    many = write(tmp_path, "many.sh", "llama-server -hf unsloth/Qwen3-8B-GGUF -ngl 99\n")
+    assert served(many) == ["unsloth/Qwen3-8B-GGUF:Q4_K_M"]

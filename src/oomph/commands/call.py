@@ -224,15 +224,15 @@ def _release(engine: EngineProtocol, version: str, source: str) -> tuple[Engine,
             f"{engine.title} {version} is not a release that is known", hint=f"the nearest is {engine.name}=={known}"
         )
     if is_another and known == engine.newest() and _numbers(version) > _numbers(known):
-        note += f"; {_doubts(engine.name)}"
+        note += f"; {_doubts(engine)}"
     return Engine(engine.name, known, source), (note,) if note else ()
 
 
-def _doubts(engine: str) -> str:
+def _doubts(engine: EngineProtocol) -> str:
     """What a release that nobody has looked at yet puts in doubt."""
-    from oomph.facts.dates import LOOKED_AT
+    from datetime import date
 
-    day = LOOKED_AT[engine]
+    day = date.fromisoformat(engine.looked_at())
     return (
         f"what changed after {day.day} {day:%b %Y} is not known: defaults, flags, the memory budget and CUDA graphs "
         "may differ; weights and the KV cache of a token rarely do"

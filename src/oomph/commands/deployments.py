@@ -240,7 +240,7 @@ def _entries(key: str, call: Call, engine: Engine | str | None, path: str) -> li
 
 def _deployments(call: Call, release: Engine | str | None, path: str = "") -> list[Deployment]:
     """`path`: of the file that the command is from; "" = it was typed."""
-    call, mounted = _on_this_machine(call, os.path.dirname(path))
+    call, mounted = _on_this_machine(_with_config_beside(call, os.path.dirname(path)), os.path.dirname(path))
     place = Place(
         folders_of(path) if path else ("",),
         container=call.container or bool(call.image),
@@ -251,7 +251,7 @@ def _deployments(call: Call, release: Engine | str | None, path: str = "") -> li
     read = engine_of_call(call).read_command(call, release)
     deployments = [replace(deployment, place=place) for deployment in read]
     for deployment in deployments:
-        if path.endswith(".service") and re.fullmatch(r"%[a-zA-Z]", deployment.model):  # systemd's specifiers
+        if path.endswith(".service") and re.search(r"^%[a-zA-Z]$|%[iIjJ]", deployment.model):  # systemd's specifiers
             raise open_model(deployment.model)
         if _ODD.isdisjoint(deployment.model) and "..." not in deployment.model:
             continue
@@ -264,6 +264,18 @@ def _deployments(call: Call, release: Engine | str | None, path: str = "") -> li
         return deployments
     known = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}
     return [replace(deployment, **known) for deployment in deployments]
+
+
+def _with_config_beside(call: Call, folder: str) -> Call:
+    """`--config FILE` of a script that stands beside the file, wherever it is read from."""
+    words = list(call.words)
+    for i, word in enumerate(words):
+        flag, sign, path = word.partition("=") if word.startswith("--config=") else ("", "", word)
+        if not (sign or (i and words[i - 1] == "--config")) or not folder or boundary.exists(path):
+            continue
+        if boundary.is_file(os.path.join(folder, path)):
+            words[i] = f"{flag}{sign}{os.path.join(folder, path)}"
+    return replace(call, words=tuple(words))
 
 
 def _on_this_machine(call: Call, folder: str) -> tuple[Call, tuple[str, ...]]:

@@ -104,7 +104,8 @@ _SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
     ("markdown", (r"^[ \t]*(```|~~~)",)),
     ("shell", (r"<<-?\s*['\"]?\w+['\"]?",)),  # a script that writes a manifest
     ("kubernetes", (r"^[ -]*kind:\s*\S", r"^[ -]*apiVersion:\s*\S")),
-    ("kubernetes", (r"^[ -]*containers:\s*$",)),
+    # containers that stand in no values of llm-d's chart
+    ("kubernetes", (r"^[ -]*containers:\s*$", r"\A(?![\s\S]*^modelArtifacts:)")),
     ("compose", (r"^services:\s*(?:#.*)?$",)),
     ("yaml", (r"^(?:run:\s*[|>]|servingEngineSpec:)",)),
     ("unit", (r"^ExecStart=",)),

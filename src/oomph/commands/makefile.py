@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from oomph.errors import CommandError
 
 _VARIABLE = re.compile(r"^(?:export[ \t]+)?([\w.-]+)[ \t]*(\?=|::?=|\+=|=)[ \t]*(.*)$")
+# serve: CTX = 8192, for this target's recipe alone
+_OF_TARGET = re.compile(r"^([\w./-]+)[ \t]*:[ \t]*(?:export[ \t]+)?([\w-]+)[ \t]*(\?=|::?=|\+=|=)[ \t]*(.*)$")
 _COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*$")
 _TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} \t-]*)::?(?!=)")
 _REFERENCE = re.compile(r"\$(?:\$|\(([\w.-]+)\)|\{([\w.-]+)\})")
@@ -22,18 +24,30 @@ def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[s
         for words in re.findall(r"^[\w-]+((?:[ \t]+[\w+*-]+(?:=\S+)?)+)[ \t]*:(?!=)", text, re.MULTILINE):
             variables |= dict(re.findall(r"\b(\w+)=[\"']?([^\s\"']*)", words))
     lines: dict[str, list[str]] = {}
-    target = ""
+    own: dict[str, dict[str, str]] = {}
+    targets = [""]
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
         if line.startswith("\t"):
-            body = lines.setdefault(target, [])
-            going_on = body and body[-1].rstrip().endswith("\\")
-            body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
+            for target in targets:
+                body = lines.setdefault(target, [])
+                going_on = body and body[-1].rstrip().endswith("\\")
+                body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
         elif match := _VARIABLE.match(line):
             _set(variables, match[1], match[2], _COMMENT.sub("", match[3]), environment)
+        elif match := _OF_TARGET.match(line):
+            of_target = own.setdefault(match[1], {})
+            before = {name: variables[name] for name in (match[2],) if name in variables}
+            values = {**before, **of_target}
+            _set(values, match[2], match[3], _COMMENT.sub("", match[4]), environment)
+            of_target[match[2]] = values[match[2]]
         elif match := _TARGET.match(re.sub(r"(?<![ \t])[ \t]+\w+=\S+", "", line)):
-            target = match[1].split()[0]
+            targets = match[1].split()
     room = [_ROOM]
-    return {name: _filled("\n".join(body), variables, room) for name, body in lines.items() if name != ".PHONY"}
+    return {
+        name: _filled("\n".join(body), {**variables, **own.get(name, {})}, room)
+        for name, body in lines.items()
+        if name != ".PHONY"
+    }
 
 
 def _set(variables: dict[str, str], name: str, sign: str, value: str, environment: Mapping[str, str]) -> None:

@@ -1,5 +1,5 @@
 """A file with what the files beside it say: a systemd unit with its drop-ins and environment files, a template with
-its chart's values.
+its chart's values, a compose file with its override and what it extends, a Dockerfile with the script that it starts.
 
 `with_neighbours(text, path)` returns the text as its tool would put it together. What a neighbour does not say stays as
 it is, and is asked for by name where a model hangs on it.
@@ -25,6 +25,14 @@ _SBATCH = late_pattern(
 )
 _OF_NODES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 _OF_GPUS = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
+_LISTED = late_pattern(r"^([ \t]*-[ \t]+)[\"']?([\w./-]+\.ya?ml)[\"']?[ \t]*$", re.MULTILINE)
+# COPY SOURCE DESTINATION; ENTRYPOINT ["/entrypoint.sh"], ENTRYPOINT ["bash", "/entrypoint.sh"], CMD /start.sh
+_COPY = late_pattern(r"^(?:COPY|ADD)[ \t]+(?:--\w+=\S+[ \t]+)*([\w./-]+)[ \t]+([\w./-]+)[ \t]*$", re.MULTILINE)
+_ENTRY = late_pattern(
+    r"^(ENTRYPOINT|CMD)[ \t]+"
+    r"(?:\[[ \t]*(?:\"[\w/]*sh\"[ \t]*,[ \t]*)?\"([\w./-]+)\"[ \t]*\]|(?:[\w/]*sh[ \t]+)?([\w./-]+))[ \t]*$",
+    re.MULTILINE,
+)
 _ENVIRONMENT_FILE = late_pattern(r"^EnvironmentFile=-?(\S+)[ \t]*$", re.MULTILINE)
 # {{ .Values.image.tag }}, {{- .Values.model | quote }}, {{ .Values.port | default 8000 }}
 _VALUE = late_pattern(
@@ -41,6 +49,15 @@ def with_neighbours(text: str, path: str) -> str:
         return _with_includes(text, os.path.dirname(path))
     if path.endswith((".yaml", ".yml", ".tpl")) and _TEMPLATED.search(text):
         return _rendered(text, path)
+    if "llm_configs" in text and path.endswith((".yaml", ".yml")):
+        return _with_listed_models(text, os.path.dirname(path))
+    sort = files.sort_of(text, path)
+    if sort == "compose":
+        from oomph.commands.manifests.compose_files import with_override_and_bases
+
+        return with_override_and_bases(text, path)
+    if sort == "dockerfile":
+        return _with_copied_script(text, os.path.dirname(path))
     return text
 
 
@@ -62,6 +79,39 @@ def _with_includes(text: str, folder: str) -> str:
         return files.read(path) if boundary.is_file(path) else match[0]
 
     return _INCLUDE.sub(lines, text)
+
+
+def _with_listed_models(text: str, folder: str) -> str:
+    """Ray Serve's `llm_configs`: a path in the list stands for the model that the file describes."""
+    from oomph.commands.manifests.yaml_text import load
+
+    def model(match: re.Match[str]) -> str:
+        place = os.path.join(folder, match[2])
+        if not boundary.is_file(place):
+            return match[0]
+        import json
+
+        documents = load(files.read(place), place)
+        return f"{match[1]}{json.dumps(documents[0])}" if len(documents) == 1 else match[0]
+
+    return _LISTED.sub(model, text)
+
+
+def _with_copied_script(text: str, folder: str) -> str:
+    """A Dockerfile whose entry point is a script that it copies from beside it: the script in its place."""
+    copied = {destination: source for source, destination in _COPY.findall(text)}
+
+    def script(match: re.Match[str]) -> str:
+        for destination, source in copied.items():
+            there = f"{destination}{os.path.basename(source)}" if destination.endswith("/") else destination
+            place = os.path.join(folder, source)
+            if there in (match[2], match[3]) and boundary.is_file(place):
+                import json
+
+                return f"{match[1]} {json.dumps(['/bin/bash', '-c', files.read(place), there])}"
+        return match[0]
+
+    return _ENTRY.sub(script, text)
 
 
 def _whole_unit(text: str, path: str) -> str:

@@ -25,7 +25,7 @@ _NAMES = re.compile(
     r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile", re.IGNORECASE
 )
 # resources that start an engine without its name: vLLM's production stack, KServe, Ray Serve
-_RESOURCES = ("servingEngineSpec", "serving.kserve.io", "llm_configs")
+_RESOURCES = ("servingEngineSpec", "serving.kserve.io", "llm_configs", "modelArtifacts")
 _MOST_FILES = 20_000
 
 

@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oomph.commands.call import Around, assignment
+from oomph.commands.call import UNSET, Around, assignment
 from oomph.commands.conditions import Flow, evaluate
 from oomph.commands.expansion import LIMIT, NAME, Expansion, Word
 from oomph.errors import CommandError
 from oomph.text.late import late_pattern
 
+_MOST_ROUNDS = 64  # of all loops of a script
 _PLACEHOLDER = late_pattern(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
 _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
 
@@ -25,6 +26,10 @@ class Command(NamedTuple):
     files: Mapping[
         str, str
     ] = {}  # path -> text that the script has written there before: cat > FILE <<EOF, echo > FILE
+
+
+_PRINTED = late_pattern(r"\$\([^()]{0,400}(?:\([^()]{0,400}\)[^()]{0,400}){0,4}\)|`[^`]{0,400}`", re.DOTALL)
+_TEMPLATED = late_pattern(r"\{\{ ?([A-Za-z_]\w{0,80}) ?\}\}")  # Jinja's, in a script that a tool fills in
 
 
 class Script(NamedTuple):
@@ -43,8 +48,17 @@ def script(text: str, environment: Mapping[str, str] | None = None, around: Arou
 
     if len(text) > LIMIT:
         raise CommandError(f"a script of {len(text)} characters is too long to be a serve command")
-    reader = _Reader(plain(text), dict(environment or {}), around or Around())
+    reader = _Reader(_TEMPLATED.sub(r"${\1}", plain(text)), dict(environment or {}), around or Around())
     return Script(reader.read(), reader.documents)
+
+
+class _Loop:
+    """A loop that is being read: its variable, the words that are left for it, and where its body begins."""
+
+    def __init__(self, name: str = "", words: list[str] | None = None, start: int = 0) -> None:
+        self.name = name
+        self.words = words or []
+        self.start = start
 
 
 class _Reader(Expansion):
@@ -54,6 +68,8 @@ class _Reader(Expansion):
         self.documents: list[str] = []
         self.files: dict[str, str] = {}
         self.flow = Flow()
+        self.loops: list[_Loop] = []
+        self.rounds = _MOST_ROUNDS
         self.last: bool | None = None  # how the command before ended, where that is known
         self.skipped = False  # by && or ||
         self.start()
@@ -226,6 +242,7 @@ class _Reader(Expansion):
             self.variables[match[1]] = (old if isinstance(old, list) and match[2] else []) + items
 
     def finish(self, sign: str = "") -> None:
+        self.loop(self.words)
         words = self.flow.take(self.words, sign)
         if words and self.flow.active and not self.skipped:
             self.last = evaluate(words)
@@ -234,6 +251,27 @@ class _Reader(Expansion):
             self.last = None
         self.flow.ended(sign)
         self.start()
+
+    def loop(self, words: list[str]) -> None:
+        """`for NAME in a b c; do ...; done`, once for each word where all of them are known."""
+        runs = self.flow.active and not self.skipped
+        if words[:1] == ["for"] and words[2:3] == ["in"] and NAME.fullmatch(words[1]):
+            known = runs and not any(UNSET.search(word) or "{" in word or "*" in word for word in words[3:])
+            self.loops.append(_Loop(words[1], words[3:] if known else [], self.at))
+        elif words[:1] in (["for"], ["while"], ["until"], ["select"]):
+            self.loops.append(_Loop())
+        elif words[:1] == ["done"] and self.loops:
+            loop = self.loops[-1]
+            self.rounds -= 1
+            if not loop.words or self.rounds < 0:
+                self.loops.pop()
+                return
+            self.at = loop.start
+        else:
+            return
+        loop = self.loops[-1]
+        if loop.words:
+            self.variables[loop.name] = loop.words.pop(0)
 
     def command(self, words: list[str]) -> None:
         environment, index = dict(self.exported), 0
@@ -269,7 +307,9 @@ class _Reader(Expansion):
         if not NAME.fullmatch(name):
             return
         old = self.variables.get(name, "")
-        if sign:
+        if sign and not append and _PRINTED.fullmatch(value):  # what a program prints is not known: as if nobody set it
+            self.variables.pop(name, None)
+        elif sign:
             self.variables[name] = (old if append and isinstance(old, str) else "") + value
         current = self.variables.get(name)
         if isinstance(current, str) and (export or name in self.exported):

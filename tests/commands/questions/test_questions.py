@@ -38,11 +38,12 @@ def test_a_question_is_read_as_it_is_meant(question: str, command: str) -> None:
             understand(question)
         return
     understood = understand(question)
-    options = dict(re.findall(r"--(?!engine)([a-z]+) (.+?)(?= --|$)", command))
+    options = dict(re.findall(r"--(?!engine|card)([a-z]+) (.+?)(?= --|$)", command))
     name, _, model = command.partition(" --")[0].partition(" ")
     assert (understood.command, understood.model) == (name, model)
     assert _same_cards(understood.gpu, options.pop("gpu", ""))
-    assert _same_cards(understood.card, options.pop("card", ""))
+    cards = re.findall(r"--card (.+?)(?= --|$)", command)
+    assert len(understood.cards) == len(cards) and all(map(_same_cards, understood.cards, cards))
     assert (understood.users, understood.context) == (int(options.pop("users", 0)), options.pop("context", ""))
     assert (understood.prefer, understood.purpose) == (options.pop("prefer", ""), options.pop("for", ""))
     assert list(understood.engines) == re.findall(r"--engine (\w+)", command)
@@ -67,12 +68,18 @@ def test_a_command_is_no_question(question: str) -> None:
     [
         ("gpt-oss-120b on a toaster and a 4090", "toaster"),
         ("qwen3-32b on 24gb with 64GB RAM", "64gb ram"),
-        ("4090 or 5090 for Qwen3-32B?", "5090"),
+        ("two 4090s or a 5090 for Qwen3-32B?", "5090"),
+        ("anything but ollama for Qwen3-8B on a 3060", "ollama"),
         ("a team of 50 on one H100 with qwen3-32b", "team of 50"),
     ],
 )
 def test_what_decided_nothing_is_named(question: str, word: str) -> None:
     assert word in understand(question).unused
+
+
+@pytest.mark.parametrize("most", ["max concurrent users", "the most users", "the maximum number of parallel requests"])
+def test_the_most_users_decide_where_they_are_asked_for(most: str) -> None:
+    assert understand(f"{most} for Qwen3-8B on an L4").prefer == "users"
 
 
 def test_what_is_understood_can_be_typed() -> None:
@@ -104,9 +111,89 @@ def test_a_question_on_the_command_line_is_answered_by_its_command(capsys: pytes
 
 
 @pytest.mark.parametrize(
+    "question",
+    [
+        "Llama 3.1 8B vllm on L4 with 32k context and 16 users",
+        "ollama model for an rtx 3050 8gb laptop",
+        "sglang with qwen3-32b on 2 l40s",
+        "anything but ollama for qwen3-8b on a 3060",
+        "does vllm run Qwen3-8B on an L4",
+        "llama-server or ollama for qwen3-8b on a 3060?",
+    ],
+)
+def test_an_engine_in_a_question_makes_it_no_command(question: str) -> None:
+    assert is_question(question)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ollama pull qwen3:8b", "ollama run qwen3:8b", "vllm bench serve", "sglang serve Qwen/Qwen3-8B",
+        "trtllm-serve Qwen/Qwen3-8B", "llama-server model.gguf", "uv run vllm serve Qwen/Qwen3-8B",
+        "docker run vllm/vllm-openai Qwen/Qwen3-8B", "can you run vllm serve Qwen/Qwen3-8B on a 4090",
+    ],
+)  # fmt: skip
+def test_a_plain_command_is_no_question(command: str) -> None:
+    assert not is_question(command)
+
+
+@pytest.mark.parametrize("question", [question for question, command in QUESTIONS if not command.startswith("!")])
+def test_both_entries_take_it_for_a_question(question: str) -> None:
+    """The command line, quoted, and the page's box, which answers a model's name alone with the model."""
+    from oomph.cli.main import dispatch
+    from oomph.web.reading import read
+
+    understood = understand(question)
+    assert dispatch([question])[0] == understood.command
+    assert read(question.encode()).kind in ("question", "model")
+    words = question.split()
+    if words[0] != "run":  # a command of oomph's own
+        assert dispatch(words)[0] == understood.command
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "gpus"),
+    [
+        ("vllm serve Qwen/Qwen3-8B --max-model-len 16384 on RTX 4090", 5, "RTX 4090"),
+        ("ollama run qwen3:30b on a 16gb m1 mac", 3, "16gb m1 mac"),
+        ("vllm serve Qwen/Qwen3-8B mit zwei 4090", 3, "zwei 4090"),
+    ],
+)
+def test_gpus_may_stand_behind_a_command(line: str, command: int, gpus: str) -> None:
+    from oomph.cli.main import dispatch
+    from oomph.web.reading import read
+
+    words = line.split()
+    assert dispatch(words) == ("plan", ["--gpu", gpus, "--", *words[:command]])
+    assert dispatch([line]) == ("plan", ["--gpu", gpus, "--", " ".join(words[:command])])
+    assert read(line.encode()).gpu == gpus
+
+
+def test_what_follows_on_and_is_no_gpu_stays_in_the_command() -> None:
+    from oomph.cli.main import dispatch
+
+    line = ["vllm", "serve", "Qwen/Qwen3-8B", "on", "fire"]
+    assert dispatch(line) == ("plan", ["--", *line])
+    assert dispatch(["--gpu", "H100", *line[:3], "on", "RTX", "4090"])[1].count("--gpu") == 1
+
+
+@pytest.mark.parametrize(
     "words", [["vllm", "serve", "Qwen/Qwen3-8B"], ["--", "Qwen3-8B"], ["uv", "run", "vllm", "serve", "Qwen/Qwen3-8B"]]
 )
 def test_the_command_line_takes_no_command_for_a_question(words: list[str]) -> None:
     from oomph.cli.main import dispatch
 
     assert dispatch(words)[0] == "plan"
+
+
+@pytest.mark.parametrize(
+    ("question", "model"),
+    [
+        ("will a 70b llama run on my 3090?", "llama 70b"),
+        ("an 8B qwen3 on a 4060", "Qwen/Qwen3-8B"),
+        ("qwen3 8b llama.cpp on a 4060", "Qwen/Qwen3-8B"),
+    ],
+)
+def test_a_size_may_stand_before_the_name(question: str, model: str) -> None:
+    understood = understand(question)
+    assert understood.model == model and not any(word.endswith("b") for word in understood.unused)

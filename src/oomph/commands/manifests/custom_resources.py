@@ -1,8 +1,8 @@
 """Custom resources that name a model and leave the container to an operator: KServe, Ray Serve, vLLM's own stack."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from oomph.commands.manifests.docker import image_engine
 from oomph.commands.manifests.yaml_text import load
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import CommandError, OomphError
+from oomph.text.nesting import shell_words
 
 # flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
 _HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
@@ -49,7 +50,7 @@ def _vllm(model: str, words: Sequence[str]) -> tuple[str, ...]:
     return (*engine_named(DEFAULT).serve_command(model), *words)
 
 
-def _from_uri(uri: str) -> str:
+def from_uri(uri: str) -> str:
     return uri.removeprefix("hf://")
 
 
@@ -62,7 +63,7 @@ def _inference_service(spec: Mapping[str, Any], title: str, where: str) -> Start
     if not isinstance(predictor, dict) or not isinstance(value, dict) or kind not in _VLLM_FORMATS:
         return {}
     environment, _ = environment_of(value.get("env"))
-    model = _from_uri(str(value.get("storageUri") or "")) or "/mnt/models"
+    model = from_uri(str(value.get("storageUri") or "")) or "/mnt/models"
     words: list[str] = []
     arguments = words_of(value.get("args"), environment, where)
     while arguments:
@@ -93,14 +94,15 @@ def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> S
     for key, value in parallelism.items() if isinstance(parallelism, dict) else ():
         if flag := _PARALLELISM.get(str(key)):
             words += [flag] if value is True else [flag, str(value)] if value is not False else []
-    words += [word for word in words_of(container.get("args"), environment, where) if word.startswith("-")]
+    arguments = words_of(container.get("args"), environment, where)
+    words += dropwhile(lambda word: not word.startswith("-"), arguments)  # flags and their values, no program
     try:
-        words += shlex.split(environment.get("VLLM_ADDITIONAL_ARGS", ""))
+        words += shell_words(environment.get("VLLM_ADDITIONAL_ARGS", ""))
     except ValueError as error:
         refusal = CommandError(f"{where}: VLLM_ADDITIONAL_ARGS cannot be read: {error}")
         return {title: (Call((), refusal=refusal), pod)}
     notes = ("KServe's LLMInferenceService is read as vllm serve",)
-    call = Call(_vllm(_from_uri(uri), words), environment, gpu_count=gpus_of(container.get("resources")), notes=notes)
+    call = Call(_vllm(from_uri(uri), words), environment, gpu_count=gpus_of(container.get("resources")), notes=notes)
     return {title: (call, pod)}
 
 

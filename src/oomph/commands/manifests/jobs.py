@@ -10,7 +10,8 @@ from oomph.commands import named_gpus, shell
 from oomph.commands.call import SERVER, Call, short
 from oomph.commands.expansion import LIMIT
 from oomph.commands.manifests import docker
-from oomph.commands.manifests.custom_resources import camel_flags, ray_serve
+from oomph.commands.manifests.chart_values import model_service, of_chart_values, production_stack
+from oomph.commands.manifests.custom_resources import ray_serve
 from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
 from oomph.errors import CommandError, OomphError
@@ -24,7 +25,8 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
     refuse_templates(text, name)
     out: dict[str, Call] = {}
     for document in load(text, name):
-        started = _document(document, environment, text, name)
+        started = of_chart_values(document) if isinstance(document, dict) else []
+        started = started or _document(document, environment, text, name)
         if not started and isinstance(document, dict) and _looks_like_values(document):
             raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
         for label, call in started:
@@ -37,7 +39,9 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
         if isinstance(document.get("run"), str):
             return list(_skypilot(document, environment).items())
         if isinstance(document.get("servingEngineSpec"), dict):
-            return list(_production_stack(document["servingEngineSpec"]).items())
+            return list(production_stack(document["servingEngineSpec"]).items())
+        if isinstance(document.get("modelArtifacts"), dict):
+            return list(model_service(document).items())
         if isinstance(document.get("applications"), list):
             return list(ray_serve(text, name).items())
         if is_litellm(document):
@@ -243,24 +247,3 @@ def _accelerators(value: Any) -> int:
         return 0
     number = first.partition(":")[2]
     return min(int(number), 1024) if number.isascii() and number.isdigit() and len(number) < 5 else 1
-
-
-def _production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
-    """vllm-project/production-stack: modelSpec entries with vllmConfig's camel-case flags and extraArgs."""
-    out: dict[str, Call] = {}
-    models = spec.get("modelSpec")
-    for model in models if isinstance(models, list) else []:
-        if not isinstance(model, dict) or not isinstance(model.get("modelURL"), str):
-            continue
-        config = model.get("vllmConfig")
-        words = ["vllm", "serve", model["modelURL"], *camel_flags(config if isinstance(config, dict) else {})]
-        image = f"{model.get('repository') or 'vllm/vllm-openai'}:{model.get('tag') or 'latest'}"
-        gpus = model.get("requestGPU")
-        count = gpus if isinstance(gpus, int) and 0 < gpus <= 1024 else 0
-        call = docker.container(image, words[1:], {}, entrypoint=words[:1], gpu_count=count)
-        key = str(model.get("name") or len(out) + 1)
-        try:
-            out[key] = container_call(call)
-        except OomphError as error:
-            out[key] = Call((), refusal=error)
-    return out

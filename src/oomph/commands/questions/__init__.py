@@ -4,6 +4,6 @@ A grammar over names that the catalogue and the table of cards know, and a few w
 language model. What is understood is a command that can be read and changed; words that decided nothing are named.
 """
 
-from oomph.commands.questions.understanding import Understood, is_question, understand
+from oomph.commands.questions.understanding import Understood, begins_question, gpus_behind, is_question, understand
 
-__all__ = ["Understood", "is_question", "understand"]
+__all__ = ["Understood", "begins_question", "gpus_behind", "is_question", "understand"]

@@ -8,16 +8,19 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
 from msgspec import Struct
 
 from oomph.commands.questions import words
+from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.text.late import late_pattern
 
 LONGEST = 400  # characters of a question
+_EXAMPLE = 'oomph "can I run gpt-oss-120b on 2x 4090?"'
 _MOST_WORDS = 8  # of one name
 _BORDER = late_pattern(r"(?<=[\u3400-\u9fff])(?=[\w(])|(?<=[\w)])(?=[\u3400-\u9fff])")
 _WORD = late_pattern(r"[^\s?!,;:¿¡。，？！；：、\"“”]+(?:,(?=\d{3}\b)\d+)*(?::[\w.]+)?")
@@ -34,16 +37,18 @@ class Understood(Struct, frozen=True):
     prefer: str = ""
     purpose: str = ""
     engines: tuple[str, ...] = ()
-    card: str = ""  # of which the number is asked
+    cards: tuple[str, ...] = ()  # of which the number is asked, or the choice
     unused: tuple[str, ...] = ()  # words of the question that decided nothing
 
     def arguments(self) -> list[str]:
         """Of the command, as they are typed."""
         options = {"--gpu": self.gpu, "--for": self.purpose, "--context": self.context, "--users": self.users or "",
-                   "--prefer": self.prefer, "--card": self.card}  # fmt: skip
+                   "--prefer": self.prefer}  # fmt: skip
         out = [self.command, *([self.model] if self.model else [])]
         for name, value in options.items():
             out += [name, str(value)] if value else []
+        for card in self.cards:
+            out += ["--card", card]
         for engine in self.engines:
             out += ["--engine", engine]
         return out
@@ -56,10 +61,11 @@ class _Text:
     """A question of which pieces are taken; what is left is said."""
 
     def __init__(self, text: str) -> None:
-        plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+        plain = words.GIGABYTES.sub(r"\1 GB", unicodedata.normalize("NFKC", text).replace("’", "'"))
         self.text = words.WITH_SIZE.sub(lambda match: " " * len(match[0]), plain)
         if words.SHARED.search(self.text.lower()):
             self.text = words.RAM_WORD.sub(lambda match: " " * len(match[0]), self.text)
+        self.text = _SIZE_FIRST.sub(_name_first, self.text)
         self.left = self.text.lower()
 
     def take(self, pattern: "re.Pattern[str]") -> "re.Match[str] | None":
@@ -86,8 +92,40 @@ class _Text:
 
 
 def is_question(line: str) -> bool:
-    """Whether these words are for the grammar: one line without a flag. What is a command is asked before."""
-    return 0 < len(line.strip()) <= LONGEST and "\n" not in line.strip() and not re.search(r"(?:^|\s)--?[a-z]", line)
+    """Whether these words are for the grammar: one line without a flag, and no command."""
+    is_plain = 0 < len(line.strip()) <= LONGEST and "\n" not in line.strip()
+    return is_plain and not re.search(r"(?:^|\s)--?[a-z]", line) and not _is_command(line)
+
+
+def begins_question(line: Sequence[str]) -> bool:
+    """Whether several words begin as people speak: "what fits on ..." is no misspelt `what-if`."""
+    return len(line) > 1 and line[0].lower() in words.PLAIN
+
+
+def gpus_behind(line: str) -> tuple[str, str]:
+    """(the command, the GPUs that people write behind it): "vllm serve MODEL on two 4090s"; "" where there are none."""
+    for match in reversed(list(words.ON.finditer(line))):
+        gpus = _ARTICLE.sub("", line[match.end() :].strip().rstrip("?.! "))
+        if not gpus.startswith("-") and _is_gpu(gpus):
+            return line[: match.start()], gpus
+    return line, ""
+
+
+def _is_command(line: str) -> bool:
+    """A server that is started, or another command of its program; "vllm on an L4" names an engine and runs none."""
+    from oomph.commands.wrappers import engine_of, peel
+
+    try:
+        call = peel(line.split(), {})
+    except OomphError:
+        return False
+    if call.source or not (name := engine_of(call.words)):
+        return bool(call.source)
+    engine = engine_named(name)
+    follows = next(iter(call.words[1:2]), "")
+    if not engine.subcommands:
+        return not follows or follows.lower() not in words.PLAIN
+    return engine.starts_server(call.words) or not follows or follows in engine.subcommands
 
 
 def understand(question: str) -> Understood:
@@ -98,21 +136,23 @@ def understand(question: str) -> Understood:
     text = _Text(question)
     for _, pattern, sentence in words.NOT_OURS:
         if pattern.search(text.left):
-            raise CommandError(sentence, hint='oomph "can I run gpt-oss-120b on 2x 4090?"')
+            raise CommandError(sentence, hint=_EXAMPLE)
     unused: list[str] = []
     for pattern in (words.RAM, words.HEADS, words.RATES):
         while match := text.take(pattern):
             unused.append(match[0])
     model = _take_model(text)
+    if not model and words.BUY.search(text.left):
+        raise CommandError(words.NO_PRICES, hint=_EXAMPLE)
     gpu, others, is_counted = _take_gpus(text)
-    card = ""
-    if is_counted and model:
-        gpu, card = "", gpu
+    cards: tuple[str, ...] = ()
+    if model and gpu and (is_counted or (others and all(_is_one(card) for card in (gpu, *others)))):
+        gpu, cards, others = "", (gpu, *others), []
     prefer = next((name for name, pattern in words.PREFERS if pattern.search(text.left)), "")
     users = text.take(words.USERS)
     context = _take_context(text)
     unused = [*unused, *others]
-    engines = _take_engines(text)
+    engines, engine_words = _take_engines(text)
     purpose = next((name for name, pattern in words.PURPOSES if pattern.search(text.left)), "") if not model else ""
     if purpose:
         text.take(dict(words.PURPOSES)[purpose])
@@ -120,18 +160,17 @@ def understand(question: str) -> Understood:
         text.take(dict(words.PREFERS)[prefer])
     unused += _rest(text)
     if not model and not gpu:
-        raise CommandError(
-            "neither a model nor a GPU that is known is named", hint='oomph "can I run gpt-oss-120b on 2x 4090?"'
-        )
+        raise CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
     command = "fit" if model and gpu else "models" if gpu else "gpus"
     if command == "gpus" and prefer:
         prefer = ""
-    if command == "fit" and len(engines) > 1:
+    if command != "models" and len(engines) > 1:  # it is asked of one engine
+        unused += [name for name in engine_words if name not in unused]
         engines = ()
     user_count = int(users[1]) if users else 0
     return Understood(
         command, model=model, gpu=gpu, context=context, users=user_count, prefer=prefer, purpose=purpose,
-        engines=engines, card=card, unused=tuple(unused),
+        engines=engines, cards=cards, unused=tuple(unused),
     )  # fmt: skip
 
 
@@ -159,6 +198,18 @@ def _take_model(text: _Text) -> str:
             text.drop(start, end)
             return name
     return ""
+
+
+def _name_first(match: "re.Match[str]") -> str:
+    """A "70b llama" is a "llama 70b", as the catalogue has it."""
+    before, size, blank, name = match.groups()
+    return match[0] if _is_of_a_family(before) or not _is_of_a_family(name) else before + name + blank + size
+
+
+def _is_of_a_family(word: str) -> bool:
+    from oomph.catalog import names
+
+    return next(iter(names.tokens(word.strip())), "") in _families()
 
 
 def _exact(name: str) -> tuple[str, ...]:
@@ -191,6 +242,7 @@ def _may_be_model(name: str) -> bool:
     return is_named and not _is_gpu(name)
 
 
+_SIZE_FIRST = re.compile(r"((?:(?<=\s)|^)(?:[\w.-]+\s+)?)\b(\d+(?:\.\d+)?b)(\s+)([a-z][\w.]*)", re.IGNORECASE)
 _CONNECTING = frozenset("on for with and at in of to the my a an is run auf mit für en con para sur avec pour".split())  # noqa: SIM905
 _COMMON = frozenset("a an the command step seed ring sky big open solar dream base small large best".split())  # noqa: SIM905
 
@@ -235,6 +287,15 @@ def _take_gpus(text: _Text) -> tuple[str, list[str], bool]:
     return " + ".join(chosen), others, is_counted
 
 
+def _is_one(card: str) -> bool:
+    from oomph.sources.gpu import parse_gpus
+
+    try:
+        return len(parse_gpus(card)) == 1
+    except OomphError:
+        return False
+
+
 def _is_gpu(name: str) -> bool:
     """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
     has four digits ("4090")."""
@@ -266,17 +327,19 @@ def _take_context(text: _Text) -> str:
     return f"{match[1]}{match[2]}" if match[1] else match[3] or match[4]
 
 
-def _take_engines(text: _Text) -> tuple[str, ...]:
-    """Those that are named; where one is ruled out, the others."""
+def _take_engines(text: _Text) -> tuple[tuple[str, ...], list[str]]:
+    """(those that are named; where one is ruled out, the others, and the words that said so)."""
     wanted: list[str] = []
     refused: list[str] = []
+    mentions: list[str] = []
     for name, pattern in words.ENGINES:
         if match := pattern.search(text.left):
+            mentions.append(match[0])
             (refused if words.NOT.search(text.left[: match.start()]) else wanted).append(name)
             text.drop(match.start(), match.end())
     if refused and not wanted:
         wanted = [name for name, _ in words.ENGINES if name not in refused]
-    return tuple(wanted)
+    return tuple(wanted), mentions
 
 
 def _rest(text: _Text) -> list[str]:

@@ -5,6 +5,11 @@ A pattern is searched in the question in small letters. Chinese is written witho
 
 from oomph.text.late import late_pattern
 
+NO_PRICES = (
+    "oomph knows no prices: it says which cards hold a model, and takes your own prices (oomph gpus --prices FILE)"
+)
+# "What should I buy for this model" asks for the cards that hold it; without a model it asks for prices.
+BUY = late_pattern(r"\bbuy(?:ing)?\b|\bkaufen\b|\bcomprar\b|\bacheter\b|买")
 # What is not ours, and what to say of it. The first that is found counts.
 NOT_OURS = (
     (
@@ -27,11 +32,11 @@ NOT_OURS = (
     (
         "prices",
         late_pattern(
-            r"\bpric(?:e|es|ing)\b|\bcosts?\b|\bcheap\w*|\bhow much (?:is|are|does)\b|[$€£]\s?\d|\bbudget\b|\bbuy\b"
+            r"\bpric(?:e|es|ing)\b|\bcosts?\b|\bcheap\w*|\bhow much (?:is|are)\b|[$€£]\s?\d|\bbudget\b"
             r"|\bkost\w*|\bpreis\w*|\bbillig\w*|\bgünstig\w*|\bprecio\w*|\bcuesta\w*|\bbarat\w*|\bprix\b|\bcoûte\w*"
             r"|多少钱|价格|便宜"
         ),
-        "oomph knows no prices: it says which cards hold a model, and takes your own prices (oomph gpus --prices FILE)",
+        NO_PRICES,
     ),
     ("link", late_pattern(r"\bhttps?://|\bwww\."), "oomph opens no links: name the model or paste the command"),
 )
@@ -42,7 +47,8 @@ PREFERS = (
         "users",
         late_pattern(
             r"\bhow many (?:concurrent |simultaneous |parallel )?(?:users|people|requests|clients|sessions)"
-            r"|\bmost users\b|\bmax(?:imum)? (?:users|concurrency)|\bthroughput\b|\bwie viele (?:nutzer"
+            r"|\b(?:most|max(?:imum|imal\w*)?) (?:number of )?(?:concurrent |simultaneous |parallel )?"
+            r"(?:users|people|requests|clients|sessions|concurrency)|\bthroughput\b|\bwie viele (?:nutzer"
             r"|anwender|benutzer)"
             r"|\bcu[aá]ntos (?:usuarios|clientes)|\bcombien d['’ ]\s?(?:utilisateurs|usagers|clients)"
             r"|多少(?:个)?(?:用户|人|并发)|最大并发"
@@ -97,6 +103,7 @@ RAM = late_pattern(
     r"\b\d{1,4}\s?g(?:i?b)?\s(?:of\s)?(?:ddr\d|system|host|cpu|main)?\s?(?:ram|memory|arbeitsspeicher|内存)\b"
     r"|\bram\s\d{1,4}\s?g(?:i?b)?\b"
 )
+GIGABYTES = late_pattern(r"(?i)(?<![\w.])(\d{1,4})\s?(?:go|gigs?|gigas?|gigabytes?|gigaoctets?)\b")
 VRAM = late_pattern(
     r"\b(\d{1,4}\s?g(?:i?b)?)\s(?:of\s)?(?:v-?ram|video memory|gpu memory|graphics memory|grafikspeicher|显存)\b"
 )
@@ -133,6 +140,8 @@ NOT = late_pattern(
     r"|不要)\s{0,2}(?:with |using |mit |con |avec )?$"
 )
 
+# Between a command and the GPUs behind it.
+ON = late_pattern(r"(?i)(?<!\s)\s+(?:on|with|auf|mit|en|con|sur|avec)\s+(?=\S)")
 # Between two cards: both at once, or one of two.
 OR = late_pattern(r"\s*(?:,\s*)?(?:\bor\b|\boder\b|\bo\b|\bou\b|或者?|还是|/|\bvs\.?\b|\bversus\b)\s*")
 
@@ -154,9 +163,9 @@ PLAIN = frozenset(
     nutzer schafft schaffen gleichzeitig und oder ist sind reicht reichen genug starten grafikkarte karte bei es
     geht gehen hat habe kontext mein meine meiner meinem puedo puede podría ejecutar correr usar en con para de
     del la el los las un una unos qué que cuál cuáles cuántos cuánta cuánto cabe caben modelo modelos necesito
-    necesita hace falta tengo tarjeta usuarios funciona funcionan sobre y o es mi mis est ce que puis je peut on
+    necesita hace falta tengo tarjeta usuarios funciona funcionan sobre y o es mi mis est ce est-ce que puis je peut on
     faire tourner tourne tournent tient tiennent sur avec pour de du des le la les un une quel quelle quels
     quelles combien modèle modèles faut il besoin ai j carte utilisateurs mon ma mes et ou dans fonctionne
-    lancer 吗 能 可以 跑 运行 什么 哪些 模型 需要 多少 显存 我 有 的 上 用 在 张 块
+    lancer buy buying kaufen comprar acheter 买 吗 能 可以 跑 运行 什么 哪些 模型 需要 多少 显存 我 有 的 上 用 在 张 块
     卡 显卡 怎么 够 够吗 部署 用户 并发 最大 上下文 多大 多长 得 了 呢 和""".split()  # noqa: SIM905
 )
