@@ -70,6 +70,10 @@ def test_adapters_that_are_right(tmp_path: Path) -> None:
     without = plan(f"vllm serve Qwen/Qwen3-8B --lora-modules my={folder}", gpu="H100")
     assert "LoRA is not enabled" in without.verdict.message and without.advice is not None
     assert without.advice.fixes[0].change.label == "--enable-lora"
+    large = adapter(tmp_path / "large", rank_pattern={"q_proj": 64})
+    without = plan(f"vllm serve Qwen/Qwen3-8B --lora-modules my={large}", gpu="H100")
+    assert without.advice is not None
+    assert [fix.change.label for fix in without.advice.fixes] == ["--enable-lora --max-lora-rank 64"]
     short = plan(f"{BASE} my={folder}", gpu="RTX 3060 12GB", advise=False)
     assert not short.fits and not short.verdict.refusal  # it dies before the adapters are loaded
 
@@ -126,3 +130,18 @@ def test_a_container_has_the_gpus_that_it_is_given(tmp_path: Path) -> None:
 )
 def test_gpus_by_number(command: str, names: list[str]) -> None:
     assert [gpu.name for gpu in with_gpus(parse(command), "L4 + H100 + RTX 4090").gpus] == names
+
+
+def test_a_file_that_is_not_here_is_said(tmp_path: Path) -> None:
+    template = tmp_path / "own.jinja"
+    template.write_text("{{ messages }}")
+    words = ["vllm", "serve", "Qwen/Qwen3-8B", "--enable-lora", "--lora-modules", "a=/nowhere/adapter"]
+    absent = [
+        note for note in plan([*words, "--chat-template", "/nowhere/x.jinja"], gpu="H100").warnings if "nowhere" in note
+    ]
+    assert [note.partition(" is not on this machine")[0] for note in absent] == [
+        "'/nowhere/adapter' (--lora-modules)",
+        "'/nowhere/x.jinja' (--chat-template)",
+    ]
+    here = plan(["vllm", "serve", "Qwen/Qwen3-8B", "--chat-template", str(template)], gpu="H100")
+    assert not any("not on this machine" in note for note in here.warnings)

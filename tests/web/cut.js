@@ -1,7 +1,9 @@
-// Text that does not fit into its box, controls that lie over each other, and what is beyond the right edge.
+// Text that does not fit into its box, controls that lie over each other, what is beyond the right edge, an empty foot.
 () => {
   const out = [], seen = e => e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && e.getClientRects().length;
   if (document.documentElement.scrollWidth > innerWidth) out.push("the page is wider than the window");
+  const foot = document.documentElement.scrollHeight - Math.max(innerHeight, document.querySelector("main").getBoundingClientRect().bottom + scrollY);
+  if (foot > 1) out.push(`${foot} px of nothing below the page`);
   for (const e of document.querySelectorAll("h1,h2,p,span,b,dt,dd,li,label,summary,button,th,td,code,strong,figcaption"))
     if (seen(e) && !e.closest(".scroll,pre,.u-legend,.skip,svg") && e.getBoundingClientRect().right > innerWidth + 1) out.push("beyond the edge: " + e.textContent.slice(0, 60));
   for (const e of document.querySelectorAll("button,select,dd,dt,th,.label,.stage"))

@@ -185,6 +185,32 @@ def test_runs_of_a_log_are_tabs(page: Any) -> None:
     wait(page, "l => document.querySelector('.evidence mark').innerText !== l", lines)
 
 
+def test_the_first_remedy_of_a_log_stands_in_its_verdict(page: Any) -> None:
+    drop(page, "server.log", QWEN)
+    page.wait_for_selector(".view.explain .verdict .best .apply")
+    label = page.inner_text(".verdict .best code")
+    assert page.inner_text(".changes .change .label") == label
+
+
+def test_the_start_can_be_scrubbed(page: Any) -> None:
+    paste(page, "vllm serve Qwen/Qwen3-32B")
+    settled(page, "WILL NOT START")
+    assert "loading the weights" in page.inner_text(".scrub output") and "too much" in page.inner_text(".scrub output")
+    page.focus(".scrub input")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".timeline .now .stage") == "the free-memory check"
+    assert "left" in page.inner_text(".scrub output")
+
+
+def test_models_have_their_size_licence_and_a_command_to_copy(page: Any) -> None:
+    show(page, "models")
+    page.wait_for_selector("#view:not(.stale) .view.models table .copy", timeout=60_000)
+    heads = page.locator(".view.models table").first.locator("th").all_inner_texts()
+    assert "parameters" in heads and "licence" in heads
+    page.click(".view.models table .copy >> nth=0")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(("llama-server", "vllm", "OLLAMA", "python"))
+
+
 def test_apply_a_remedy_of_a_log_and_see_it_fit(page: Any) -> None:
     set_gpu(page, "2x RTX 5070 Ti")
     drop(page, "server.log", GEMMA)

@@ -61,7 +61,7 @@ def test_page_and_its_policy(port: int) -> None:
         policy = headers["content-security-policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy and "default-src 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
-    assert size < 400_000
+    assert size < 150_000
     _, _, page = ask(port, "GET", "/")
     assert b"<script>" not in page and b"style=" not in page and b"http://" not in page and b"https://" not in page
 
@@ -294,3 +294,11 @@ def test_a_command_of_oomphs_own_brings_its_gpus(port: int) -> None:
     text = b'oomph plan --gpu "2x RTX 5070 Ti" -- vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 4096'
     status, answer = post(port, "/api/read?gpu=RTX%204090", text)
     assert status == 200 and answer["gpu"] == "2x RTX 5070 Ti" and len(answer["ranks"]) == 2
+
+
+def test_a_name_in_a_table_of_the_page_is_no_secret(port: int) -> None:
+    status, answer = post(port, "/api/what_if", {"command": "vllm serve Qwen/Qwen3-32B", "gpu": "RTX 4090"})
+    assert status == 200
+    assert "***" not in json.dumps(answer) and "<code>RedHatAI/Qwen3-32B-NVFP4</code>" in answer["html"]
+    _, answer = post(port, "/api/inspect", {"model": "hf_abcdefghijklmnopqrstuvwxyzabcdefgh"})
+    assert "abcdefghijklmnop" not in json.dumps(answer)

@@ -138,9 +138,13 @@ def test_a_draft_survives_an_answer_and_a_reload(page: Any) -> None:
 def test_the_old_answer_cannot_be_used_while_a_new_one_is_on_its_way(page: Any) -> None:
     paste(page, "vllm serve Qwen/Qwen3-32B")
     settled(page, "WILL NOT START")
+    page.evaluate("""() => {
+        const view = document.getElementById('view');
+        new MutationObserver(() => { window.wasInert ||= view.inert; }).observe(view, { attributes: true });
+    }""")
     paste(page, FITS)
-    wait(page, "() => document.getElementById('view').inert")
     settled(page, "FITS")
+    assert page.evaluate("() => window.wasInert")
     assert not page.evaluate("() => document.getElementById('view').inert")
 
 

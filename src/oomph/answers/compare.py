@@ -7,14 +7,14 @@ from msgspec import Struct
 from oomph.answers.bare_plan import load, run
 from oomph.answers.inspection.weights import by_role
 from oomph.answers.under_load import Demand, UnderLoad, under_load
-from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError, InputError
 from oomph.ir import Device, Model, Plan
-from oomph.ir.objective import reads_well, serving_objective
+from oomph.ir.objective import reads_well, serving_objective, slowness
 from oomph.ir.printed import Printed
 from oomph.search.offer import batched_offer
+from oomph.search.placed import typed
 from oomph.search.solve import Progress
 from oomph.simulate.speed import Speed, speed_of
 
@@ -184,7 +184,7 @@ def _row(
         bits=8 * (weights + offer.host_bytes) / parameters if parameters else 0.0,
         short_bytes=plan.verdict.short_bytes,
         why=offer.why,
-        command=" ".join(word if word == "&" else quote(word) for word in offer.words),
+        command=typed(offer),
         tokens_per_second=round(speed.one_user, 1) if speed is not None else None,
         tokens_per_second_each=round(speed.all_users / speed.users, 1) if speed is not None else None,
         gives_up=offer.gives_up,
@@ -211,17 +211,33 @@ def _advice(rows: Sequence[Row], context: int) -> str:
         return _sentence(best, [row for row in batched if row is not best], context)
     if whole:
         best = max(whole, key=lambda row: (row.bits, row.tokens_per_second or 0.0))
-        titles = [engine_named(row.engine).title for row in rows if engine_named(row.engine).layout == "ranks"]
-        servers = " or ".join(filter(None, (", ".join(titles[:-1]), *titles[-1:])))
-        refused = f"no known checkpoint of it starts on {servers}; " if servers else ""
-        return f"{refused}{_title(best)} holds it on the GPUs at {best.bits:.1f} bits{_rate_words(best)}"
+        return f"{_unserved(rows)}{_title(best)} holds it on the GPUs at {best.bits:.1f} bits{_rate_words(best)}"
     partly = [row for row in rows if row.fits]
     if partly:
-        best = max(partly, key=lambda row: row.tokens_per_second_each or 0.0)
+        best = min(partly, key=_partly_behind)
         where = "weights in host memory" if engine_named(best.engine).layout == "ranks" else "a part on the CPU"
         slowly = _rate_words(best) or ", slowly"
         return f"only with {where}: {_title(best)} runs it{slowly}; more or larger GPUs, or a smaller model"
     return "none of them: a smaller model, more or larger GPUs"
+
+
+def _unserved(rows: Sequence[Row]) -> str:
+    """Who of the servers that batch requests does not hold it: for want of kernels, or of memory."""
+    servers = [row for row in rows if engine_named(row.engine).layout == "ranks"]
+    titles = [_title(row) for row in servers]
+    names = " and ".join(filter(None, (", ".join(titles[:-1]), *titles[-1:])))
+    who, what = (f"none of {names}", "a known checkpoint") if len(titles) > 1 else (names, "no known checkpoint")
+    where = f"{what} of it whole" if any(row.version for row in servers) else "it there" if len(titles) > 1 else ""
+    if not where:
+        return f"{who} cannot be planned there; " if servers else ""
+    return f"{who} holds {where}; "
+
+
+def _partly_behind(row: Row) -> tuple[float, ...]:
+    """The smallest is the best by the objective: people can read along, bits of a weight, speed. What nobody knows the
+    speed of comes behind what is known to be read along with."""
+    rate = row.tokens_per_second_each
+    return (1.0 if rate is None else -slowness(rate), -round(row.bits / 4), -(rate or 0.0))
 
 
 def _held_words(rows: Sequence[Row]) -> str:

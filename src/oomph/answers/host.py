@@ -24,7 +24,8 @@ def with_host(plan: Plan, model: Model | None) -> Plan:
     if not plan.ranks and not plan.resolved.get("host"):  # llama.cpp runs on the CPU alone too
         return plan
     host = engine_of(plan.deployment).host_plan(plan, model)
-    shared = [margin for rank in plan.ranks if (margin := shared_margin(plan, rank)) is not None]
+    beside = host.held_bytes if host is not None else 0
+    shared = [margin for rank in plan.ranks if (margin := shared_margin(plan, rank, beside)) is not None]
     if shared:
         return _with_shared(plan, host, min(shared, key=lambda margin: margin.low))
     if host is None:
@@ -86,13 +87,14 @@ def _later(host: HostPlan) -> str:
 # ---- memory that CPU and GPU share -----------------------------------------------------------------------------------
 
 
-def shared_margin(plan: Plan, rank: RankPlan) -> Margin | None:
-    """What is left of the shared memory at the engine's highest point, above the floor at which hosts survive."""
+def shared_margin(plan: Plan, rank: RankPlan, beside: int = 0) -> Margin | None:
+    """What is left of the shared memory at the engine's highest point, above the floor at which hosts survive.
+    `beside`: what the CPU's part of the work keeps there."""
     device = device_of(plan, rank)
     system = device.system
     if system is None or not rank.stages:
         return None
-    own = max(stage.peak_bytes for stage in rank.stages) - device.used_bytes
+    own = max(stage.peak_bytes for stage in rank.stages) - device.used_bytes + beside
     room = system.total_bytes - system.used_bytes - own - round(system.total_bytes * unified.FLOOR)
     uncounted = round(system.total_bytes * engine_of(plan.deployment).uncounted_share(plan))
     fixed = "available_kv" not in rank.terms or rank.terms["available_kv"].basis == "given"

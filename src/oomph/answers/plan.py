@@ -17,6 +17,7 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Advice, Deployment, Device, Engine, Lever, Model, Plan
+from oomph.sources.gpu import live_gpu_here
 from oomph.sources.place import looking, unknown_to_the_hub
 from oomph.units import MIB
 
@@ -48,7 +49,8 @@ def plan(
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
     deployment = command if isinstance(command, Deployment) else _read(command, engine, gpu)
-    live = gpu is None and not deployment.gpus and not deployment.gpu_name
+    stated = deployment.gpus or deployment.gpu_name or (deployment.gpu_mention and not live_gpu_here())
+    live = gpu is None and not stated
     if gpu is not None or not deployment.gpus:
         deployment = with_gpus(deployment, gpu)
     if given:
@@ -163,7 +165,8 @@ def next_step(plan: Plan) -> str:
     cards = Counter(map(_card_words, plan.deployment.gpus))
     gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())
     model, own = quote(plan.deployment.model), engine_of(plan.deployment)
-    engine = f" --engine {own.name}" if own.name != DEFAULT and fills(own, "fit_knobs") else ""
+    is_searched = any(fills(own, method) for method in ("fit_knobs", "offer"))
+    engine = f" --engine {own.name}" if own.name != DEFAULT and is_searched else ""
     return f"oomph fit {model} --gpu {quote(gpus)}{engine}, or oomph gpus {model}{engine}"
 
 

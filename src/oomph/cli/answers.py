@@ -40,22 +40,11 @@ def answer_plan(
         return run_batch(batch, int(workers))
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
-    from oomph.cli.words import entries, exit_code, late_gpu
-    from oomph.commands.deployments import built_here
+    from oomph.cli.words import exit_code, given, late_gpu
 
     gpu, words = late_gpu(gpu, words)
-    try:
-        deployments, where = entries(words, engine, settings)
-    except CommandError as error:
-        from functools import partial
-
-        from oomph.answers.plan import plan as plan_words
-        from oomph.answers.respelled import with_right_spelling
-
-        again = partial(plan_words, gpu=gpu, engine=engine, advise=False)
-        raise with_right_spelling(error, words, again) from None
-    if own_build:
-        deployments = [built_here(entry) for entry in deployments]
+    texts = given(words)
+    deployments, where = _entries(words, texts, gpu, engine, settings, own_build=own_build)
     if len(deployments) > 1:
         if pins:
             first = deployments[0].name
@@ -79,17 +68,47 @@ def answer_plan(
     answer = _as_measured(answer, margin)
     if not no_advice:
         answer = with_advice(answer)
+        if where == "the text":
+            from oomph.doctor.posted import without_vain_advice
+
+            answer = without_vain_advice(answer, texts[0])
     if form:
         from oomph.emit import emit
 
         sys.stdout.write(emit(answer, form))
-        return exit_code(answer.verdict)
-    show(answer, as_json=as_json, everything=show_all, html=html)
-    if picture is not None:
+    else:
+        show(answer, as_json=as_json, everything=show_all, html=html)
+    if picture is not None and not form:
         from oomph.report.picture import write_picture
 
         write_picture(answer, picture)
     return exit_code(answer.verdict)
+
+
+def _entries(
+    words: tuple[str, ...],
+    texts: list[str],
+    gpu: str | None,
+    engine: str,
+    settings: tuple[str, ...],
+    *,
+    own_build: bool,
+) -> "tuple[list[Entry], str]":
+    """The deployments of a command or file, and where they stand; a misspelt flag is refused with the right one."""
+    from oomph.cli.words import entries
+    from oomph.commands.deployments import built_here
+
+    try:
+        deployments, where = entries(texts, engine, settings, gpu or "")
+    except CommandError as error:
+        from functools import partial
+
+        from oomph.answers.plan import plan as plan_words
+        from oomph.answers.respelled import with_right_spelling
+
+        again = partial(plan_words, gpu=gpu, engine=engine, advise=False)
+        raise with_right_spelling(error, words, again) from None
+    return [built_here(entry) for entry in deployments] if own_build else deployments, where
 
 
 def answer_what_if(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
+# Before the GPUs that people write behind a command, as commands/questions/words.py has them.
+_ON = frozenset(("on", "with", "auf", "mit", "en", "con", "sur", "avec"))
 # What people write for an option of ours; the engine's release in whatever words.
 _ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help", "-V": "--version"}
 _RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
@@ -141,7 +143,8 @@ def _run(args: list[str]) -> int:
         return 0
     if name == "--help":
         commands = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
-        print(USAGE.format(commands=commands, codes=EXIT_CODES), end="")
+        text = USAGE.format(commands=commands, codes=EXIT_CODES)
+        getattr(sys.stdout, "write_own", sys.stdout.write)(text)  # not guarded where somebody calls this from Python
         return 0
     return _call(name, rest)
 
@@ -260,7 +263,21 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
         raise CommandError(f"there is no command {word[:60]!r}", hint=f"did you mean oomph {near}?")
     elif (answer := question(rest)) is not None:
         return answer[0], [*options, *answer[1:]]
+    if "--gpu" not in options and not _ON.isdisjoint(" ".join(rest).split()):
+        rest, gpus = _gpus_behind(rest)
+        options += ["--gpu", gpus] if gpus else []
     return "plan", [*options, "--", *rest]
+
+
+def _gpus_behind(rest: list[str]) -> tuple[list[str], str]:
+    """A command without the GPUs that stand behind it in words: vllm serve MODEL on RTX 4090."""
+    from oomph.commands.questions import gpus_behind
+
+    line, gpus = gpus_behind(" ".join(rest))
+    if not gpus:
+        return rest, ""
+    print(f"read as: on {_printable(gpus)}", file=sys.stderr, flush=True)
+    return ([line] if len(rest) == 1 else rest[: len(line.split())]), gpus
 
 
 def question(rest: list[str]) -> list[str] | None:
@@ -268,10 +285,9 @@ def question(rest: list[str]) -> list[str] | None:
     line = " ".join(rest)
     if rest[1:2] == ["serve"] or any(word.startswith("-") for word in rest) or os.path.exists(rest[0]):
         return None
-    from oomph.commands import detect
     from oomph.commands.questions import is_question, understand
 
-    if not is_question(line) or detect(line.split()):
+    if not is_question(line):
         return None
     try:
         understood = understand(line)
@@ -280,7 +296,7 @@ def question(rest: list[str]) -> list[str] | None:
             return None
         raise
     unused = f"   not used: {', '.join(understood.unused)}" if understood.unused else ""
-    print(f"read as: {_printable(understood.typed() + unused)}", file=sys.stderr)
+    print(f"read as: {_printable(understood.typed() + unused)}", file=sys.stderr, flush=True)
     return understood.arguments()
 
 
@@ -322,7 +338,11 @@ def _misspelt(words: list[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(words[0].lower(), COMMANDS, 1, 0.7)
-    return near[0] if near and words[0] not in _RUNNERS else ""
+    if not near or words[0] in _RUNNERS:
+        return ""
+    from oomph.commands.questions import begins_question
+
+    return "" if begins_question(words) else near[0]
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -2,18 +2,18 @@
 
 from datetime import date
 
-from oomph.facts.dates import LOOKED_AT, STALE_AFTER
+STALE_AFTER = 60  # days: vLLM makes a release every two to three weeks
 
 
 def version_text(today: date | None = None) -> str:
     from importlib.metadata import version
 
-    from oomph.engines.registry import engine_named
+    from oomph.engines.registry import all_engines
 
     today = today or date.today()
     lines = [f"oomph {version('oomph')}"]
-    for name, day in LOOKED_AT.items():
-        engine = engine_named(name)
+    for engine in all_engines():
+        day = date.fromisoformat(engine.looked_at())
         releases = engine.releases()
         known = f"{releases[0]} to {releases[-1]}" if len(releases) > 1 else engine.newest() or "any release"
         age = (today - day).days

@@ -29,18 +29,37 @@ def settings_of(pairs: Sequence[str]) -> dict[str, str]:
     return {name.strip(): what.strip() for name, _, what in (pair.partition("=") for pair in pairs)}
 
 
-def entries(words: Sequence[str], engine: str = "", settings: Sequence[str] = ()) -> "tuple[list[Entry], str]":
-    """The deployments that the words stand for, replicas once, and what to call the place where they are.
+def entries(
+    words: Sequence[str], engine: str = "", settings: Sequence[str] = (), gpu: str = ""
+) -> "tuple[list[Entry], str]":
+    """The deployments that the words stand for, replicas once, and what to call the place where they are. Of a text
+    with an engine's own lines it is the run that printed them.
 
-    `settings`: NAME=WHAT of variables that a file does not set itself; they win over the user's own shell.
+    `settings`: NAME=WHAT of variables that a file does not set itself; they win over the user's own shell. `gpu`: as
+    --gpu says it.
     """
     from oomph.commands import distinct, read_deployments
     from oomph.commands.deployments import place
 
     texts = given(words)
+    if (run := _posted(texts, engine, gpu)) is not None:
+        return [run], place(texts)
     return distinct(
         read_deployments(texts, engine=engine or None, outside={**os.environ, **settings_of(settings)})
     ), place(texts)
+
+
+def _posted(texts: Sequence[str], engine: str, gpu: str) -> "Entry | None":
+    """The run of a post or a log; a manifest or a script is read as what it is."""
+    from oomph.commands import Entry, files
+    from oomph.commands.deployments import is_text
+
+    if not is_text(texts) or "\n" not in texts[0] or files.sort_of(texts[0], "") not in ("shell", "markdown"):
+        return None
+    from oomph.doctor.posted import posted_run
+
+    run = posted_run(texts[0], gpu, engine)
+    return None if run is None else Entry("", run)
 
 
 def exit_code(verdict: "Verdict") -> int:

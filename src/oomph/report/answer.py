@@ -32,6 +32,8 @@ class Verdict(Struct, frozen=True):
     tone: str  # fits, at_risk, close or fails: its colour
     says: str = ""
     where: str = ""  # belongs to the word
+    command: str = ""  # what it speaks of; the blocks print it too
+    data: dict[str, str] = {}  # what its button brings beside the command
 
 
 class Paragraph(Block, frozen=True):
@@ -343,3 +345,4 @@ class Answer(Struct, frozen=True):
     verdict: Verdict | None
     blocks: tuple[Block, ...]
     data: dict[str, str] = {}  # what a script on the page may read
+    lines: int = 0  # of its first screen in a terminal; 0: as many as it takes

@@ -48,8 +48,29 @@ class Screen(NamedTuple):
 
 
 def print_screen(answer: Answer, style: Style, *, width: int, everything: bool = False) -> str:
-    lines = _answer_lines(answer, Screen(style, width, everything))
+    screen = Screen(style, width, everything)
+    lines = _first_lines(answer, screen) if answer.lines and not everything else _answer_lines(answer, screen)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _first_lines(answer: Answer, screen: Screen) -> list[str]:
+    """Without empty lines but the first: an answer that says at a glance what to do."""
+    from oomph.report.brief import Printed, brief_lines
+
+    head = ["", *_heading(answer.heading, screen), *(_verdict(answer.verdict, screen) if answer.verdict else [])]
+    printed = []
+    for block in _flat(answer.blocks, everything=False):
+        if isinstance(block, Changes):
+            printed.append(Printed(block, _change_rows(block, screen)))
+            command = command_lines(block.command, screen.width, INDENT) if block.command else []
+            printed.append(Printed(Command(block.command), [command] if command else []))
+        elif isinstance(block, Reasons):
+            printed.append(Printed(block, _reason_rows(block, screen)))
+        elif type(block) in _PRINTERS:
+            lines = _PRINTERS[type(block)](block, screen)
+            alone = [[line] for line in lines]
+            printed.append(Printed(block, alone if isinstance(block, Excerpt) else [lines] if lines else []))
+    return brief_lines(head, printed, answer.lines, screen.width)
 
 
 def _answer_lines(answer: Answer, screen: Screen) -> list[str]:
@@ -97,7 +118,11 @@ def plain(text: str) -> str:
 
 
 def _rows(name: str, texts: Sequence[str], screen: Screen) -> list[str]:
-    return [line for number, text in enumerate(texts) for line in in_margin(name if number == 0 else "", text, screen)]
+    return [line for row in _separate(name, texts, screen) for line in row]
+
+
+def _separate(name: str, texts: Sequence[str], screen: Screen) -> list[list[str]]:
+    return [in_margin(name if number == 0 else "", text, screen) for number, text in enumerate(texts)]
 
 
 def _paragraph(block: Paragraph, screen: Screen) -> list[str]:
@@ -132,14 +157,21 @@ def _ledger(block: Ledger, screen: Screen) -> list[str]:
 
 
 def _changes(block: Changes, screen: Screen) -> list[str]:
-    pairs = [(plain(judged.change.label), plain(effect)) for judged, effect in zip(block.judged, block.effects)]
-    pairs = pairs if screen.everything else pairs[: block.shown]
     if block.in_columns:
-        return _columns(block.name, pairs, screen)
-    lines = _rows(block.name, ["   ".join(filter(None, pair)) for pair in pairs], screen)
+        return _columns(block.name, _pairs_of(block, screen), screen)
+    lines = [line for row in _change_rows(block, screen) for line in row]
     if block.command:
         lines += ["", *command_lines(block.command, screen.width, INDENT), ""]
     return lines
+
+
+def _pairs_of(block: Changes, screen: Screen) -> list[tuple[str, str]]:
+    pairs = [(plain(judged.change.label), plain(effect)) for judged, effect in zip(block.judged, block.effects)]
+    return pairs if screen.everything else pairs[: block.shown]
+
+
+def _change_rows(block: Changes, screen: Screen) -> list[list[str]]:
+    return _separate(block.name, ["   ".join(filter(None, pair)) for pair in _pairs_of(block, screen)], screen)
 
 
 def _columns(name: str, pairs: list[tuple[str, str]], screen: Screen) -> list[str]:
@@ -159,9 +191,13 @@ def _columns(name: str, pairs: list[tuple[str, str]], screen: Screen) -> list[st
 
 
 def _reasons(block: Reasons, screen: Screen) -> list[str]:
+    return [line for row in _reason_rows(block, screen) for line in row]
+
+
+def _reason_rows(block: Reasons, screen: Screen) -> list[list[str]]:
     by_reason = grouped(block.rows, lambda row: row[1])
     texts = [f"{', '.join(what for what, _ in alike)}: {why}" for why, alike in by_reason.items()]
-    return _rows(block.name, texts if screen.everything else texts[: block.shown], screen)
+    return _separate(block.name, texts if screen.everything else texts[: block.shown], screen)
 
 
 def _items(block: Items, screen: Screen) -> list[str]:

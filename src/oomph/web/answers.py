@@ -147,16 +147,17 @@ _QUESTION_VIEWS = {"fit": "fit", "models": "models", "gpus": "cards"}
 def _question(question: Understood, case: Case) -> Answer:
     """Where a question in words leads: the view that answers it, with its fields."""
     chosen = text(case, "gpu")
-    if question.command == "gpus" and chosen and not question.card and case.get("chosen_gpu"):
+    if question.command == "gpus" and chosen and not question.cards and case.get("chosen_gpu"):
         question = replace(question, command="fit", gpu=chosen)  # the field says on which
     fields: Answer = {"context": question.context, "users": question.users or ""}
-    fields |= {"prefer": question.prefer} if question.command != "gpus" else {}
+    fields |= {"prefer": question.prefer} if question.command != "gpus" else {"cards": ", ".join(question.cards)}
     if question.command == "models":
         fields |= {"purpose": question.purpose or "chat", "only_engine": " ".join(question.engines)}
     rows = [_understood(question.typed(), "in oomph's words")]
     rows += [_understood(", ".join(question.unused), "not used", is_assumed=True)] if question.unused else []
     return {
         "kind": "question", "view": _QUESTION_VIEWS[question.command], "model": question.model, "gpu": question.gpu,
+        "engine": question.engines[0] if question.engines and question.command != "models" else "",
         "fields": {name: value for name, value in fields.items() if value}, "understood": rows,
     }  # fmt: skip
 

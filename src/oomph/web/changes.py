@@ -4,8 +4,9 @@ from oomph.advice.what_if import Row
 from oomph.ir import Judged
 from oomph.report.answer import Effects
 from oomph.report.screens.advice import OUTCOMES
+from oomph.units import MIB
 from oomph.web.cases import gpu_words
-from oomph.web.elements import apply_button, command_block, details, section, signed, soft, table
+from oomph.web.elements import apply_button, command_block, copy_button, details, section, signed, soft, table
 from oomph.web.markup import Html, el
 
 _KINDS = {
@@ -31,15 +32,15 @@ def change(judged: Judged, before: str, engine: str) -> Html:
     )  # fmt: skip
 
 
-def best_change(judged: Judged, engine: str) -> Html:
+def best_change(judged: Judged, title: str, engine: str) -> Html:
     """The one to take first, in the card of the verdict."""
     words = [
-        el("b", "What works: "),
+        el("b", f"{title}: "),
         el("code", judged.change.label),
         f": {after_words(judged)}. {cost_words(judged)}.",
     ]
-    copy = el("button", "Copy the command", type="button", cls="copy", data_copy=judged.command)
-    return el("div", el("p", words), el("p", apply_change(judged, engine), " ", copy, cls="meant"), cls="best")
+    buttons = (apply_change(judged, engine), " ", copy_button(judged.command))
+    return el("div", el("p", words), el("p", *buttons, cls="meant"), cls="best")
 
 
 def apply_change(judged: Judged, engine: str) -> Html | None:
@@ -73,22 +74,32 @@ _EFFECTS = {
 # What a change is about: the flags first, they cost nothing.
 _ABOUT = {"checkpoint": "Another download", "hardware": "Other hardware"}
 _FLAGS = "Flags and settings"
+_LITTLE = 64 * MIB
 _NO_USE = ("nothing", "worse", "refused")
 
 
 def effects_tables(effects: Effects) -> list[Html | None]:
     """A table for what costs nothing, one for other downloads, one for other hardware; each with its buttons. What is
     of no use stands below."""
-    useful = [row for row in effects.rows if row.effect not in _NO_USE]
+    useful = [row for row in effects.rows if row.effect not in _NO_USE and not _is_little(row.judged)]
+    little = [row for row in effects.rows if row.effect not in _NO_USE and _is_little(row.judged)]
     rest = [row for row in effects.rows if row.effect in _NO_USE]
     groups = [
         section(title, _effects(rows, effects, title), name="effects")
         for title in (_FLAGS, *_ABOUT.values())
         if (rows := [row for row in useful if _ABOUT.get(row.judged.change.kind, _FLAGS) == title])
     ]
-    without = "What does not help"
-    folded = details(f"{without}: {len(rest)}", _effects(rest, effects, without)) if rest else None
+    folded = [
+        details(f"{title}: {len(rows)}", _effects(rows, effects, title))
+        for title, rows in (("What gives next to nothing", little), ("What does not help", rest))
+        if rows
+    ]
     return [*groups, section("", folded, name="useless")]
+
+
+def _is_little(judged: Judged) -> bool:
+    """It helps, by less than anybody would restart for."""
+    return judged.effect == "helps" and 0 < judged.gain_bytes < _LITTLE
 
 
 def _effects(rows: list[Row], effects: Effects, label: str) -> Html:

@@ -57,6 +57,10 @@ def apply_button(command: str, words: str = "Apply", **data: object) -> Html | N
     )
 
 
+def copy_button(command: str, words: str = "Copy the command") -> Html:
+    return el("button", words, type="button", cls="copy", data_copy=command)
+
+
 def command_block(command: str) -> Html:
     return el("pre", command, cls="command", tabindex=0)
 

@@ -21,7 +21,21 @@ def timeline(plan: Plan) -> Html:
     names = [stage.name for stage in rank.stages]
     dies = names.index(plan.verdict.stage) if not plan.fits and plan.verdict.stage in names else len(names)
     rows = [_stage(stage, index - dies, rank, longest, plan) for index, stage in enumerate(rank.stages)]
-    return el("ol", rows, cls="timeline")
+    return join(_scrubber(rank, min(dies, len(names) - 1)), el("ol", rows, cls="timeline"))
+
+
+def _scrubber(rank: RankPlan, at: int) -> Html:
+    """A moment of the start, moved by hand: what is on the GPU then, in a sentence. A file has nobody who moves it."""
+    slider = el("input", type="range", min=0, max=len(rank.stages) - 1, value=at)
+    words = el("output", _moment(rank.stages[at], rank.total_bytes))
+    return el("div", el("label", "Moment of the start", slider), words, cls="scrub")
+
+
+def _moment(stage: Stage, total: int) -> str:
+    left = total - stage.peak_bytes
+    end = f"{human(left)} left" if left >= 0 else f"{human(-left)} too much"
+    stays, peak = human(stage.resident_bytes), human(stage.peak_bytes)
+    return f"{stage_words(stage.name)}: {stays} stay, the peak is {peak} of {human(total)}, {end}"
 
 
 def _stage(stage: Stage, place: int, rank: RankPlan, longest: int, plan: Plan) -> Html:
@@ -50,7 +64,7 @@ def _stage(stage: Stage, place: int, rank: RankPlan, longest: int, plan: Plan) -
         el("span", human(stage.peak_bytes), cls="size"),
         el("span", el("b", word, cls="word") if word else None, " " if word and note else None, note, cls="note")
         if word or note else None,
-        cls="dies" if dies else "later" if place > 0 else "",
+        cls="dies" if dies else "later" if place > 0 else "", data_moment=_moment(stage, rank.total_bytes),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from oomph.report.answer import (
     Aside,
     Bars,
     Basis,
+    Block,
     Cell,
     Changes,
     Command,
@@ -42,13 +43,25 @@ from oomph.report.answer import (
     Table,
     Treemap,
     Verbatim,
+    Verdict,
 )
 from oomph.report.screens.advice import OUTCOMES
 from oomph.report.views import answer_of
 from oomph.units import GIB, gib, human
 from oomph.web.basis import basis
 from oomph.web.changes import best_change, change, effects_tables
-from oomph.web.elements import apply_button, block, command_block, details, picture, section, soft, stage_words, table
+from oomph.web.elements import (
+    apply_button,
+    block,
+    command_block,
+    copy_button,
+    details,
+    picture,
+    section,
+    soft,
+    stage_words,
+    table,
+)
 from oomph.web.markup import Html, el, join
 from oomph.web.memory import gauge, memory_bars, shares, timeline
 from oomph.web.scatter import scatter
@@ -76,7 +89,7 @@ def page(answer: Answer) -> Html:
             cls="heading",
         ),
         _verdict(answer) if answer.verdict is not None else None,
-        [_PRINTERS[type(each)](each) for each in answer.blocks if not (answer.verdict and isinstance(each, Bars))],
+        [_PRINTERS[type(each)](each) for each in answer.blocks if not _is_in_verdict(each, answer.verdict)],
         cls=f"view {answer.command}",
         **_data(answer.data),
     )
@@ -101,10 +114,31 @@ def _verdict(answer: Answer) -> Html:
     says = verdict.says[:1].upper() + verdict.says[1:] if where else verdict.says
     word = [el("strong", verdict.word), " "] if verdict.word else None
     sentence = el("p", word, where, says, cls="says")
-    works = next((each for each in answer.blocks if isinstance(each, Changes) and each.name == "Works"), None)
-    best = best_change(works.judged[0], works.engine) if works and works.judged else None
+    works = next((each for each in answer.blocks if isinstance(each, Changes) and each.name in ("Works", "Try")), None)
+    first = next((judged for judged in works.judged[: works.shown] if judged.command), None) if works else None
+    best = best_change(first, works.title, works.engine) if works and first else _command_of(verdict)
     bars = [memory_bars(each.plan) for each in answer.blocks if isinstance(each, Bars)]
     return el("div", sentence, best, bars, cls=f"verdict {verdict.tone}", **_data(answer.data))
+
+
+def _is_in_verdict(each: Block, verdict: Verdict | None) -> bool:
+    if verdict is None:
+        return False
+    return isinstance(each, Bars) or (isinstance(each, Command) and each.command == verdict.command)
+
+
+def _command_of(verdict: Verdict) -> Html | None:
+    """What the verdict speaks of: to be copied, or to be planned."""
+    if not verdict.command:
+        return None
+    data = {f"data_{name}": text for name, text in verdict.data.items()}
+    button = apply_button(verdict.command, "Plan this command", **data)
+    return el(
+        "div",
+        command_block(verdict.command),
+        el("p", button, " ", copy_button(verdict.command), cls="meant"),
+        cls="best",
+    )
 
 
 def _paragraph(paragraph: Paragraph) -> Html | None:
@@ -267,7 +301,8 @@ def _row(row: Row, block: Table) -> list[object]:
     if not block.button:
         return [*cells]
     button = apply_button(row.command, block.button, **{f"data_{name}": text for name, text in row.data.items()})
-    return [*cells, (button, 0)]
+    copy = copy_button(row.command, "Copy") if row.command else None
+    return [*cells, (join(button, " ", copy), 0)]
 
 
 def _cell(value: str | Cell) -> tuple[object, object]:

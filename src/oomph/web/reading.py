@@ -15,11 +15,9 @@ from msgspec import Struct
 from oomph.commands import detect, files
 from oomph.commands.call import Around
 from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
-from oomph.commands.questions import Understood, is_question, understand
+from oomph.commands.questions import Understood, gpus_behind, is_question, understand
+from oomph.doctor.posted import has_printed_lines
 from oomph.errors import InputError, OomphError
-from oomph.logs.clean import lines as clean_lines
-from oomph.logs.parse import observe
-from oomph.logs.reader import read_text
 from oomph.sources import boundary
 
 LONGEST = 1 << 20  # bytes of a text that may hold a command; what is longer is a log
@@ -27,27 +25,8 @@ _LONGEST_NAME = 300
 _FORMS = (".yaml", ".yml", ".py", ".ipynb", ".sh", ".bash", ".zsh", ".service", ".bat", ".cmd", ".ps1", ".sbatch",
           ".slurm", ".mk", "Makefile", "makefile", "justfile", "Dockerfile", ".md")  # fmt: skip
 _LOGS = (".log", ".out", ".err", ".gz")
-# Kinds of lines that people write beside a log, or in a question without one.
-_BESIDE = frozenset(
-    (
-        "command",
-        "docker_run",
-        "e5m2_mentioned",
-        "eager_given",
-        "engine_named",
-        "memory_short",
-        "oom_mentioned",
-        "said_oom",
-        "swap_flag",
-        "util_given",
-        "version_beside",
-        "version_said",
-    )
-)
-
-# Two words or more, of which none is a flag; and commands inside a sentence.
+# Two words or more, of which none is a flag.
 _ASKS = re.compile(r"\S\s+\S|[?？吗\u3400-\u9fff]")
-_SERVES = re.compile(r"\b(?:vllm|sglang|trtllm-serve)\s+serve\b|\bollama\s+run\b|\bdocker\s+run\b|\bllama-server\b")
 _OWN_GPU = re.compile(r"""oomph\s[^\n]{0,200}?--gpu[= ](?:'([^']{1,100})'|"([^"]{1,100})"|(\S{1,100}))""")
 
 
@@ -83,11 +62,11 @@ def _read_line(line: str, name: str, engine: str) -> Reading:
         return Reading("log")
     if _is_model(line):
         return Reading("model", model=line)
-    if _ASKS.search(line) and is_question(line) and not detect(line.split()) and not _SERVES.search(line):
+    if _ASKS.search(line) and is_question(line):
         return Reading("question", question=understand(line))
     if " " in line and (re.search(r"\s-|\bserve\b|\brun\b", line) or detect(line.split())):
         gpu = _OWN_GPU.match(line)
-        words = next(filter(None, gpu.groups()), "") if gpu else ""
+        line, words = (line, next(filter(None, gpu.groups()), "")) if gpu else gpus_behind(line)
         return Reading("deployments", tuple(_entries(line + " ", name, engine)), gpu=words)
     with suppress(OomphError):
         return Reading("question", question=understand(line))
@@ -108,7 +87,4 @@ def _is_log(text: str, name: str) -> bool:
     """Whether some line is one that an engine printed: its own words about memory, an exception, a traceback."""
     if files.sort_of(text, name) in ("kubernetes", "compose", "yaml"):
         text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
-    try:
-        return any(o.kind not in _BESIDE for o in observe(clean_lines(read_text(text).lines)))
-    except OomphError:
-        return False
+    return has_printed_lines(text)

@@ -11,6 +11,7 @@ from oomph.errors import CommandError
 from oomph.ir import Deployment, GpuList, Model, Plan
 from oomph.search.request import engine_name
 from oomph.search.solve import Planner
+from oomph.text.nesting import shell_words
 from oomph.web.answers import Answer, model_of
 from oomph.web.cases import Case, chosen_gpus, count, deployment_of, field, text, tokens
 from oomph.web.progress import Step, reporter
@@ -35,8 +36,6 @@ def answer_fit(case: Case) -> Answer:
     options = Options(text_only=(False,)) if case.get("images") is True else Options()
     want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), text(case, "prefer"), options)
     request = text(case, "engine")
-    if request and not fills(engine_named(engine_name(request)), "fit_knobs"):
-        return _placed(model, text(case, "gpu"), want.context, want.users, engine_name(request))
     with field("text"):
         result = fit(
             model, gpus, want, engine=request, only=case.get("only") is True,
@@ -65,16 +64,6 @@ def _searched(case: Case) -> str:
     return request if any(fills(chosen, method) for method in ("fit_knobs", "card_search")) else ""
 
 
-def _placed(model: str, gpu: str, context: int, users: int, engine: str) -> Answer:
-    """An engine that places layers on GPUs and CPU (llama.cpp, Ollama): its best file and slots."""
-    from oomph.answers.compare import compare
-    from oomph.web.page import page_of
-
-    with field("text"):
-        result = compare(model, gpu=gpu or None, context=context, users=users or 1, engines=(engine,))
-    return {"html": page_of(result), "met": result.rows[0].fits, "plans": 0}
-
-
 def answer_cards(case: Case) -> Answer:
     from oomph.facts.gpus import rows
     from oomph.search.cards import cards
@@ -85,9 +74,11 @@ def answer_cards(case: Case) -> Answer:
         return {"html": page_of(GpuList(tuple(row.device() for row in rows())))}
     options = Options(text_only=(False, True) if case.get("text_only") is True else (False,))
     want = Want(_context(case), count(case, "users", 0, 4096, 0), "", options)
+    names = tuple(name.strip() for name in text(case, "cards").split(",") if name.strip())
     with field("text"):
         result = cards(
-            model_of(case), want, engine=_searched(case), only=case.get("only") is True, sort=text(case, "sort"),
+            model_of(case), want, engine=_searched(case), names=names, only=case.get("only") is True,
+            sort=text(case, "sort"),
             everything=case.get("everything") is True, progress=reporter(case),
         )  # fmt: skip
     return {"html": page_of(result), "cards": len(result.cards)}
@@ -136,7 +127,6 @@ def answer_compare(case: Case) -> Answer:
 
 
 def answer_diff(case: Case) -> Answer:
-    import shlex
 
     from oomph.answers.diff import diff
     from oomph.commands import parse_command, to_command
@@ -150,7 +140,7 @@ def answer_diff(case: Case) -> Answer:
     lost: tuple[str, ...] = ()
     with field("flags"):
         try:
-            more = shlex.split(text(other, "flags"))
+            more = shell_words(text(other, "flags"))
         except ValueError as error:
             raise CommandError(f"these flags cannot be read: {error}") from None
         if more:

@@ -13,7 +13,7 @@ from oomph.ir.timeline import STAGES, StageName
 
 if TYPE_CHECKING:
     from oomph.doctor.explanation import Explanation
-    from oomph.doctor.posts import Thread
+    from oomph.doctor.threads.posts import Thread
 
 _LARGEST_THREAD = 16 << 20
 _LONGEST_REPLY = 100  # characters
@@ -64,15 +64,16 @@ def explain(
     from oomph.logs.snapshot import is_snapshot
 
     command = ctx.meta.get("oomph.command") or ()
-    thread = _thread(logs)
+    from_torch = len(logs) == 1 and is_snapshot(logs[0])
+    thread = None if from_torch else _thread(logs)
     if thread is not None:
-        from oomph.doctor.thread import explain_thread
+        from oomph.doctor.threads.thread import explain_thread
 
         about = explain_thread(thread, gpus=gpu or "", engine=engine, command=command, plan=not no_plan)
         show(about, as_json=as_json, everything=everything)
         return
     deployment, notes = read_command(command, engine) if command or engine else (None, ())
-    if len(logs) == 1 and is_snapshot(logs[0]):
+    if from_torch:
         about_memory = explain_snapshot(logs[0], deployment=deployment, gpus=gpu or "", notes=notes, plan=not no_plan)
         show(about_memory, as_json=as_json, everything=everything)
         return
@@ -114,7 +115,7 @@ def _thread(logs: tuple[str, ...]) -> "Thread | None":
     names = [name for name in logs if name != "-" and os.path.isfile(name) and os.path.getsize(name) < _LARGEST_THREAD]
     if not names or len(names) < len(logs):
         return None
-    from oomph.doctor.posts import read_thread
+    from oomph.doctor.threads.posts import read_thread
 
     texts = []
     for name in names:

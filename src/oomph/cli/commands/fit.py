@@ -53,8 +53,6 @@ def command(
     from oomph.text.tables import all_that_hold
     from oomph.units import parse_tokens
 
-    if engine and _places_layers(engine):
-        return _placed(" ".join(model), gpu, context, users, engine, as_json=as_json, html=html, emit=emit)
     options = Options()
     options = Options(
         kv_dtypes=(kv_cache_dtype,) if kv_cache_dtype else options.kv_dtypes,
@@ -83,43 +81,6 @@ def command(
     else:
         show(result, as_json=as_json, indent=2, everything=show_all, html=html)
     return 0 if result.met else 1
-
-
-def _places_layers(engine: str) -> bool:
-    """llama.cpp and Ollama: what is searched is a file, slots, a cache, and what is on the CPU."""
-    from oomph.engines.protocol import fills
-    from oomph.engines.registry import engine_named
-    from oomph.search.request import engine_name
-
-    chosen = engine_named(engine_name(engine))
-    return fills(chosen, "offer") and not fills(chosen, "fit_knobs")
-
-
-def _placed(
-    model: str, gpu: str, context: str, users: int | None, engine: str, *, as_json: bool, html: str | None,
-    emit: str | None,
-) -> int:  # fmt: skip
-    from oomph.answers.compare import compare
-    from oomph.cli.progress import progress
-    from oomph.engines.registry import engine_named
-    from oomph.search.request import engine_name
-    from oomph.units import parse_tokens
-
-    tokens = parse_tokens(context, what="--context") if context else 0
-    name = engine_named(engine_name(engine)).name
-    if emit not in (None, "command"):
-        raise CommandError(f"--emit {emit}: of {name} the command alone can be printed")
-    with progress("fit") as step:
-        result = compare(model, gpu=gpu, context=tokens, users=users or 1, engines=(name,), progress=step)
-    row = result.rows[0]
-    if emit:
-        if not row.command:
-            raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")
-        sys.stdout.write(row.command + "\n")
-        write_page(result, html)
-    else:
-        show(result, as_json=as_json, indent=2, html=html)
-    return 0 if row.fits else 1
 
 
 def _models(

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType, structs, to_builtins
 
 from oomph.answers.report import Bundle, without_places
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.thread import Run, ThreadExplanation, Tried
+from oomph.doctor.threads.thread import Run, ThreadExplanation, Tried
 from oomph.ir import Judged
 from oomph.ir.advice import Kind
 from oomph.report.contract.plan import SCHEMA, AdviceOutput, PlanOutput, advice_output, plan_output

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from oomph.advice.what_if import WhatIf
-from oomph.commands import to_command, to_shell
+from oomph.commands import to_command
 from oomph.ir import Device
 from oomph.report.contract.plan import SCHEMA, JudgedOutput, PlanOutput, judged_output, plan_output
 from oomph.search.cards import Card, Cards
@@ -233,7 +233,7 @@ def _configuration(each: Configuration) -> AnswerOutput:
         gives_up=list(each.gives_up),
         gpus=point.arm.layout.gpus,
         flags=each.plan.deployment.flags,
-        command=to_shell(each.plan.deployment),
+        command=each.command,
         args=to_command(each.plan.deployment),
         kv_tokens=kv.logged_tokens if kv else 0,
         concurrency=kv.max_concurrency if kv else 0.0,

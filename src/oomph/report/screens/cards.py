@@ -38,8 +38,10 @@ def answer(cards: Cards) -> Answer:
     says = f"is {_ORDERS[cards.sort][0]} that serves it: {first.checkpoint}"
     beside = Paragraph("API", (_beside_api(cards.against, _name(first)),), "Against an API") if cards.against else None
     measure = Aside(f"Best by: {cards.measure}.")
-    blocks = (*_picture(cards), _table(cards), *([beside] if beside else []), measure, Aside(_basis(cards)))
-    return Answer("cards", heading, Verdict(_name(first), "fits", says), blocks)
+    table = _table(cards)
+    blocks = (*_picture(cards), table, *([beside] if beside else []), measure, Aside(_basis(cards)))
+    verdict = Verdict(_name(first), "fits", says, command=table.rows[0].command, data=table.rows[0].data)
+    return Answer("cards", heading, verdict, blocks)
 
 
 def _nothing(cards: Cards) -> Verdict:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Where a run died, in the words of every report.
 STAGE_WORDS: dict[str, str] = {**{name: when for name, (_, when) in timeline.STAGE_WORDS.items()}, "other": ""}
+LINES = 13  # of the first screen; `--all` has the rest. A terminal gets an empty line behind them
 SHOWN = 6  # remedies and rejected advice on one screen
 AROUND = 2  # lines of the log on both sides of one that says something
 
@@ -52,8 +53,8 @@ def answer(explanation: Explanation, log: "RawLog | None" = None) -> Answer:
             *_stages(explanation),
             Paragraph("Why", (cause.text,)),
             Paragraph("Inferred", (explanation.inferred_reason,)),
-            _ledger(explanation),
             _remedies(explanation),
+            _ledger(explanation),
             Reasons("Useless", "What does not help",
                     tuple((one.change.label, one.why) for one in explanation.rejected), SHOWN),
             *_question(explanation),
@@ -65,6 +66,7 @@ def answer(explanation: Explanation, log: "RawLog | None" = None) -> Answer:
             Notes(explanation.notes),
         ),
         {"cause": cause.id, "stage": explanation.stage or ""},
+        LINES,
     )  # fmt: skip
 
 
@@ -120,6 +122,8 @@ def where_words(explanation: Explanation) -> str:
     where = [_during(explanation, chance.stage) for chance in explanation.stages]
     if asserts(explanation.stage_basis) or not explanation.stages:
         return _during(explanation, explanation.stage or "")
+    if explanation.stages[0].stage == "other":
+        return "in a stage that this text does not tell"  # what is far less likely is asked for, not headlined
     return f"most likely {', or '.join(words for words in where if words)}" if any(where) else ""
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from oomph.commands import to_shell
+from msgspec.structs import replace
+
 from oomph.ir import STAGE_WORDS, Plan
 from oomph.report.answer import (
     Answer,
@@ -35,7 +36,7 @@ def answer(fit: Fit) -> Answer:
     pick, front = fit.pick, fit.front or fit.nearest
     blocks: list[Block] = []
     if pick is not None:
-        blocks += [Command(to_shell(pick.plan.deployment), "Plan this command"), Facts(_gives(fit, pick))]
+        blocks += [Command(pick.command, "Plan this command"), Facts(_gives(fit, pick))]
     if fit.longer is not None:
         blocks += [Facts((("Longer", f"{fit.longer.change} ({fit.longer.cost}):"),)), Command(fit.longer.command)]
     blocks += [
@@ -47,7 +48,8 @@ def answer(fit: Fit) -> Answer:
         *([Aside(f"Best by: {fit.measure}.")] if fit.measure else []),
         Aside(_basis(fit)),
     ]
-    return Answer("fit", Heading(fit.model, (_engine(fit), gpus_line(fit.gpus))), _verdict(fit), tuple(blocks))
+    verdict = replace(_verdict(fit), command=pick.command) if pick is not None else _verdict(fit)
+    return Answer("fit", Heading(fit.model, (_engine(fit), gpus_line(fit.gpus))), verdict, tuple(blocks))
 
 
 def _first(text: str) -> str:
@@ -87,6 +89,7 @@ def _verdict(fit: Fit) -> Verdict:
     point = fit.pick.point
     got = f"{point.context:,} tokens of context for {point.users} user{'s' if point.users > 1 else ''} at once"
     slowly = slow(fit.pick.speed)
+    got += f", {point.arm.offload_gib} GiB of the weights in host memory" if point.arm.offload_gib else ""
     got += f", {slowly}" if slowly else ""
     if fit.want.context > fit.longest > 0:
         why = f"the model ends at {fit.longest:,} tokens, {fit.want.context:,} were asked for"
@@ -161,7 +164,7 @@ def _row(each: Configuration, is_pick: bool) -> Row:
             point.arm.model,
         ),
         below=(each.note,) if each.note else (),
-        command=to_shell(each.plan.deployment),
+        command=each.command,
     )  # fmt: skip
 
 
@@ -181,7 +184,7 @@ def _picture(fit: Fit, front: Sequence[Configuration]) -> tuple[Block, ...]:
         return ()
     dots = tuple(
         Dot(each.point.context, each.point.users, _bits(each.precision), 4 + 6 * each.relative_speed, _words(each),
-            to_shell(each.plan.deployment), chosen=each is fit.pick)
+            each.command, chosen=each is fit.pick)
         for each in front
     )  # fmt: skip
     across = doublings([dot.x for dot in dots], "tokens of context →")
@@ -203,6 +206,8 @@ def _words(each: Configuration) -> str:
 
 
 def _basis(fit: Fit) -> str:
+    if fit.pick is None:
+        return f"{fit.plans} plans."
     return (
         f"{fit.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
         "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "

@@ -34,15 +34,18 @@ def answer(result: Models) -> Answer:
         (result.more, "further models fit: --limit 0"),
         (result.interrupted, "The search was stopped: these are the best so far."),
     )
+    table = _table(result, ". ".join(remarks))
     blocks = (
         Aside(f"Order: {result.measure}."),
         *_picture(result),
-        _table(result, ". ".join(remarks)),
+        table,
         *_others(result.picks[0]),
         Notes(result.notes),
         Aside(_basis(result)),
     )
-    return Answer("models", heading, Verdict("BEST", "fits", result.why), blocks)
+    best = table.rows[0]
+    verdict = Verdict("BEST", "fits", result.why, command=best.command, data=best.data)
+    return Answer("models", heading, verdict, blocks)
 
 
 def _nothing(result: Models) -> Verdict:
@@ -57,6 +60,7 @@ def _table(result: Models, more: str) -> Table:
         Column("#", 2, is_number=True), Column("model", gap="  "), Column("quantisation", gap=" "),
         Column("engine", gap=", "), Column("quality", 9, is_number=True), Column("tok/s", 7, is_number=True),
         Column("context", 10, is_number=True), Column("users", 7, is_number=True), Column("room", 9, is_number=True),
+        Column("parameters", is_number=True), Column("licence"),
     )  # fmt: skip
     rows = tuple(_row(number, pick) for number, pick in enumerate(result.picks, 1))
     return Table("Models", columns, rows, order=(0, 4, 5, 6, 7, 8, 1, 2, 3), button="Plan", more=more)
@@ -72,12 +76,17 @@ def _row(number: int, pick: Pick) -> Row:
             engine_named(pick.engine).title, Cell("-" if quality.grade == "-" else value, round(quality.rank, 2)),
             Cell(_rounded(speed) if pick.speed else "?", round(speed, 1)), Cell(f"{pick.context:,}", pick.context),
             Cell(f"{pick.capacity}" if pick.capacity < 256 else "256+", pick.capacity),
-            Cell(human(pick.room_bytes), pick.room_bytes),
+            Cell(human(pick.room_bytes), pick.room_bytes), Cell(_billions(pick.parameters), pick.parameters),
+            pick.licence,
         ),
-        below=(pick.command, *([pick.traded] if pick.traded and number > 1 else [])),
+        below=(pick.command, *all_that_hold((pick.on_cpu, pick.on_cpu), (pick.traded and number > 1, pick.traded))),
         command=pick.command,
         data={"request": ""},
     )  # fmt: skip
+
+
+def _billions(parameters: int) -> str:
+    return f"{parameters / 1e9:.1f}B" if parameters < 1e10 else f"{parameters / 1e9:.0f}B"
 
 
 def _others(best: Pick) -> tuple[Block, ...]:

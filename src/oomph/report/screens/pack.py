@@ -91,13 +91,21 @@ def without_cards(each: Placed) -> Deployment:
 
 
 def _method(packed: Packed) -> str:
-    measure = " by this measure" if packed.placed and not packed.as_written else ""
     if packed.interrupted:
         return "stopped before every share was tried: these are the best so far"
+    if not packed.method:
+        return "nothing was searched"
+    who = "by OR-Tools CP-SAT" if packed.method == "CP-SAT" else "by a plain search"
+    if packed.outcome == "close" and not packed.as_written:
+        return f"{who}: no shares hold for certain"
+    if packed.proven:
+        return f"{who}: {_proof(packed)}"
     if packed.method == "CP-SAT":
-        proof = f"nothing better exists{measure}" if packed.proven else "time ran out, better may exist"
-        return f"by OR-Tools CP-SAT: {proof}"
-    if packed.method:
-        more = "not every choice was tried, better may exist; pip install 'oomph[pack]' brings OR-Tools"
-        return f"by a plain search: {f'nothing better exists{measure}' if packed.proven else more}"
-    return "nothing was searched"
+        return f"{who}: time ran out, better may exist"
+    return f"{who}: not every choice was tried, better may exist; pip install 'oomph[pack]' brings OR-Tools"
+
+
+def _proof(packed: Packed) -> str:
+    if not packed.placed:
+        return "every placement and order of the least shares was tried"
+    return "no share has to change" if packed.as_written else "nothing better exists by this measure"

@@ -3,7 +3,7 @@
 from oomph.ir import STAGE_WORDS, TERM_WORDS, Device, HostPart, HostPlan, Margin, Plan, StageName, Verdict
 from oomph.report import answer
 from oomph.report.terminal import clean
-from oomph.units import gib, human
+from oomph.units import GIB, gib, human
 
 
 def gpus_line(gpus: tuple[Device, ...]) -> str:
@@ -62,8 +62,13 @@ def _shared(plan: Plan, host: HostPlan) -> str:
     peak = max(stage.peak_bytes for stage in plan.ranks[0].stages) - plan.deployment.gpus[0].used_bytes
     return (
         f"CPU and GPU share {gib(host.ram_bytes)}: {about}{gib(system.used_bytes)} is the system's, {gib(peak)} this "
-        f"engine's at its peak"
+        f"engine's at its peak{_beside(host)}"
     )
+
+
+def _beside(host: HostPlan) -> str:
+    size = host.held_bytes
+    return f", and {gib(size)} are the CPU's part of it" if size > GIB else ""
 
 
 def _later(part: HostPart) -> str:

@@ -1,7 +1,7 @@
 """A thread: its runs, what was tried, what is settled, and the answer as a comment to paste."""
 
 from oomph.doctor.explanation import Explanation
-from oomph.doctor.thread import Run, ThreadExplanation, Tried
+from oomph.doctor.threads.thread import Run, ThreadExplanation, Tried
 from oomph.report.answer import Answer, Answers, Details, Heading, Paragraph, Verbatim
 from oomph.report.screens import explain
 from oomph.report.screens.explain import STAGE_WORDS

@@ -17,6 +17,7 @@ export function wireBox(read) {
     type(await file.text());
     read(box.value, null, file.name);
   };
+  let whole = false; // what is pasted replaces all that stood there
   form.addEventListener("submit", event => { event.preventDefault(); submit(); });
   box.addEventListener("keydown", event => {
     const alone = !box.value.includes("\n") && !event.shiftKey;
@@ -26,10 +27,14 @@ export function wireBox(read) {
   box.addEventListener("paste", event => {
     const file = event.clipboardData?.files?.[0];
     if (file) { event.preventDefault(); open(file); return; }
-    const whole = box.value.trim() === "" || box.selectionEnd - box.selectionStart >= box.value.trim().length;
-    if (whole) setTimeout(submit);
+    whole = box.value.trim() === "" || box.selectionEnd - box.selectionStart >= box.value.trim().length;
   });
-  box.addEventListener("input", () => { tellEdit(); keep(box.value, place.file ? null : place.text); });
+  // Asked at once: a moment later a reload could come between the text and its question.
+  box.addEventListener("input", event => {
+    if (event.inputType === "insertFromPaste" && whole) { submit(); return; }
+    tellEdit();
+    keep(box.value, place.file ? null : place.text);
+  });
   box.addEventListener("focus", () => box.classList.remove("folded"));
   box.addEventListener("change", () => { if (isEdited()) submit(); });
   $("file").addEventListener("change", () => { open($("file").files[0]); $("file").value = ""; });

@@ -5,7 +5,7 @@ import {drawCharts} from "./charts.js";
 import {wireControls} from "./controls.js";
 import {$, tag} from "./dom.js";
 import {fillForm} from "./forms.js";
-import {keep, kept} from "./kept.js";
+import {keep, kept, resume} from "./kept.js";
 import {place, recall, step} from "./place.js";
 import {takeRun} from "./readings.js";
 import {drawReleases} from "./releases.js";
@@ -92,6 +92,13 @@ function clickInView(event) {
   else settle(true);
 }
 
+// The moment of the start that was chosen: its row stands out, and a sentence says what is on the GPU then.
+function scrub(slider) {
+  const part = slider.closest(".part"), rows = part.querySelectorAll(".timeline li"), row = rows[slider.value];
+  for (const other of rows) other.classList.toggle("now", other === row);
+  part.querySelector("output").textContent = row.dataset.moment;
+}
+
 function wire() {
   $("text").dataset.hint = $("text").placeholder;
   wireBox(read);
@@ -117,6 +124,7 @@ function wire() {
   }
   $("applied").addEventListener("click", event => { const one = event.target.closest("[data-undo]"); if (one) undo(Number(one.dataset.undo)); });
   $("view").addEventListener("click", clickInView);
+  $("view").addEventListener("input", event => { if (event.target.closest(".scrub")) scrub(event.target); });
   $("view").addEventListener("keydown", event => {
     const point = event.target.closest?.(".point");
     if (point && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); take(point.dataset); }
@@ -160,5 +168,6 @@ async function offer() {
 
 wire();
 $("controls").open = matchMedia("(min-width:1080px)").matches;
+resume();
 start();
 offer();

@@ -44,8 +44,8 @@ function takeModel(answer) {
 }
 
 // A question in words: which command answers it, with what.
-function takeQuestion({view, model, gpu, fields, understood}) {
-  Object.assign(place, {view, model, words: place.text.trim(), understood, command: "", engine: ""});
+function takeQuestion({view, model, gpu, engine, fields, understood}) {
+  Object.assign(place, {view, model, words: place.text.trim(), understood, command: "", engine});
   if (gpu) Object.assign(place, {gpu, chosen: false});
   place.forms[view] = fields;
   fillForm(view, true);

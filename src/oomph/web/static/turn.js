@@ -59,15 +59,15 @@ async function viewAnswer(gone, fresh) {
   const view = place.view ||= "plan";
   if (view === "explain") return place.runs.length ? place.runs[place.run] : undefined;
   if (!place.command && !place.model && !ALONE.has(view)) return undefined;
-  const body = {...subject(), ...(formOf(view) ? readForm(view) : {})}, asked = key(view);
-  if (view === "diff" && !Object.values(body.other).some(Boolean)) return undefined;
-  if (fresh) answers.delete(asked);
-  if (place.command && NEEDS_PLAN.has(view) && !document.getElementById("levers").children.length) {
+  if (view === "diff" && !Object.values(readForm(view).other).some(Boolean)) return undefined;
+  if (NEEDS_PLAN.has(view) && !document.getElementById("levers").children.length) {
     const plan = answers.get(key("plan")) ?? await ask("/api/plan", subject(), DOING.plan);
     if (gone() || !plan) return plan;
     if (!plan.asks) takePlan(plan);
   }
-  const answer = answers.get(asked) ?? await ask("/api/" + view, body, DOING[view]);
+  if (fresh) answers.delete(key(view));
+  const body = {...subject(), ...(formOf(view) ? readForm(view) : {})};
+  const answer = answers.get(key(view)) ?? await ask("/api/" + view, body, DOING[view]);
   if (gone() || !answer) return answer;
   if (view === "plan" && !answer.asks) takePlan(answer);
   answers.set(key(view), answer);

@@ -16,23 +16,30 @@ const EMPTY = {
   compare: ["Which engine?", "Type a model's name or paste a command: each engine is planned at its best."],
   inspect: ["What is in a checkpoint?", "Type a model's name: its bytes by part and dtype, what is not quantised and what that costs."],
 };
-const EXAMPLES = [
-  ["RTX 4090", "vllm serve Qwen/Qwen3-8B --max-model-len 16384"],
-  ["2x RTX 5070 Ti", "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 --tensor-parallel-size 2"],
-  ["RTX 3090", "llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768"],
+const DIED = `vllm serve Qwen/Qwen3-32B --max-model-len 16384
+INFO 11-15 10:00:00 [core.py:109] Initializing a V1 LLM engine (v0.21.0) with config: model='Qwen/Qwen3-32B'
+ERROR 11-15 10:00:09 [core.py:700] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB. GPU 0 has a total capacity of 23.52 GiB of which 312.00 MiB is free.`;
+// What people come with, the words of each, and examples: [what stands on the button, what goes into the box].
+const ENTRIES = [
+  ["Will it fit?", "Paste the command you were about to run: whether it starts, where each GiB goes, and what really helps.",
+    [["vllm serve Qwen/Qwen3-8B --max-model-len 16384", "on RTX 4090"], ["vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2", "on 2x RTX 5070 Ti"],
+      ["llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768", "on RTX 3090"]]],
+  ["What can I run?", "Ask in your own words: a model, GPUs, or both.",
+    [["can I run gpt-oss-120b on 2x 4090?"], ["what fits on a Mac mini 64GB"], ["which GPU for Qwen3-32B?"]]],
+  ["Why did it die?", "Paste or drop the log: the stage, the cause, and a fix that was planned.", [["a log that ends out of memory", "", DIED]]],
 ];
 
 // examples: whether nothing has been asked yet
 export function emptyView(view, examples) {
+  if (view === "plan" && examples) return tag("div", {class: "empty entries"}, ...ENTRIES.map(entry));
   const [title, text] = EMPTY[view];
-  const box = tag("div", {class: "empty"}, tag("h1", {}, title), tag("p", {}, text));
-  if (view === "plan" && examples) {
-    const list = tag("div", {class: "examples"}, tag("span", {}, "For example:"));
-    for (const [gpu, command] of EXAMPLES)
-      list.append(tag("button", {type: "button", "data-command": command, "data-gpu": gpu}, tag("code", {}, command), ` on ${gpu}`));
-    box.append(list);
-  }
-  return box;
+  return tag("div", {class: "empty"}, tag("h1", {}, title), tag("p", {}, text));
+}
+
+function entry([title, text, examples]) {
+  const buttons = examples.map(([words, gpus = "", text = `${words} ${gpus}`.trim()]) =>
+    tag("button", {type: "button", "data-box": text}, gpus ? tag("code", {}, words) : words, gpus ? ` ${gpus}` : ""));
+  return tag("section", {}, tag("h1", {}, title), tag("p", {}, text), tag("div", {class: "examples"}, ...buttons));
 }
 
 export function cancelledView() {
