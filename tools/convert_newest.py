@@ -2,7 +2,8 @@
 
 Writes OUT_DIR/h200-newest.jsonl (one start a line: what was asked, the bytes of every stage, of every load and of
 sleeping) and OUT_DIR/h200-newest-models.json (of each configuration the facts that change what is built). RESULTS_DIR
-has one JSON file a start; ROWS.jsonl has starts that were measured before, already as one line each.
+has one JSON file a start; ROWS.jsonl has starts that were measured before, already as one line each. Starts and models
+that OUT_DIR has already stay as they are.
 """
 
 from __future__ import annotations
@@ -126,22 +127,25 @@ def earlier(row: dict[str, Any]) -> dict[str, Any]:
 
 def main(out: Path, configs: Path, results: Path, rows_before: Path | None = None) -> None:
     before = rows_before.read_text().splitlines() if rows_before else []
-    rows = [earlier(json.loads(line)) for line in before]
+    kept, kept_models = out / "h200-newest.jsonl", out / "h200-newest-models.json"
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    rows += [earlier(json.loads(line)) for line in before]
     for path in sorted(results.rglob("*.json")):
         record = json.loads(path.read_text())
         if record.get("ready") and record.get("profile"):
             rows.append(converted(record))
+    known = json.loads(kept_models.read_text()) if kept_models.exists() else {}
     names = {row["model"] for row in rows}
     names |= {
         row["flags"]["speculative_config"]["model"]
         for row in rows
         if "model" in row["flags"].get("speculative_config", {})
     }
-    models = {name: _config(configs, name) for name in sorted(names)}
+    models = {name: known.get(name) or _config(configs, name) for name in sorted(names)}
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
-    (out / "h200-newest.jsonl").write_text(text)
+    kept.write_text(text)
     lines = ",\n".join(f'"{name}": {json.dumps(config, separators=(",", ":"))}' for name, config in models.items())
-    (out / "h200-newest-models.json").write_text("{\n" + lines + "\n}\n")
+    kept_models.write_text("{\n" + lines + "\n}\n")
 
 
 def _config(folder: Path, name: str) -> dict[str, Any]:
