@@ -2,7 +2,11 @@
 
 `{}` in a line is a secret of one of several kinds, `{b64}` one in base64: random, of no service and no account;
 `{=word=}` is one that a person would think of. `_classes` has three further sets, each judged once when it was written:
-135 of 141 and 101 of 107 hidden by these rules at first sight, 71 of 102 by those before them.
+135 of 141 and 101 of 107 hidden by these rules at first sight, 71 of 102 by those before them. `_third` was written by
+somebody who had not read the rules, and judged once: 156 of 156 hidden, 0 of 284 ordinary lines changed. So was
+`_fourth` (builds, Terraform, Ansible, Java, PHP, registries, JDBC): 39 of 40 and 0 of 60; lines that call a database
+came after it. `_fifth`, likewise by a newcomer: 38 of 40 and 0 of 60, then 44 of 56 and 0 of 51 of forms
+that are rare on purpose; what is a word or stands behind no name stays out of it (`Using token abc12x`).
 """
 
 from __future__ import annotations

@@ -7,12 +7,15 @@ import json
 import os
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
 
 from calling import call
+from oomph import diff
 from oomph.commands import parse_command
+from oomph.errors import CommandError
 from oomph.logs.reader import LONGEST, read_paths, read_text
 from oomph.text.printable import encodable, without_commands
 
@@ -163,3 +166,11 @@ def test_the_page_sends_nobody_elsewhere() -> None:
 def test_short_commands_are_read_as_before() -> None:
     assert parse_command(SERVE.split()).model == "Qwen/Qwen3-0.6B"
     assert json.loads(call("plan", "--json", "--gpu", "H100", "--", *SERVE.split()).stdout)["verdict"]["fits"]
+
+
+def test_a_word_of_a_megabyte_is_not_split() -> None:
+    """shlex takes the square of its length; the fuzzer waited three minutes."""
+    began = time.process_time()
+    with pytest.raises(CommandError, match="131,072"):
+        diff(["vllm", "serve", "Qwen/Qwen3-8B"], gpu="H100", flags="x" * (1 << 20))
+    assert time.process_time() - began < 3

@@ -13,6 +13,8 @@ from oomph.text.late import late_pattern
 DEEPEST = 64  # levels; the deepest config.json among 172 real models has 8
 MOST_VALUES = 100_000  # of a YAML file, after aliases are written out: a few lines of aliases can stand for gigabytes
 
+LONGEST_COMMAND = 128 << 10  # characters: Linux takes no longer argument (MAX_ARG_STRLEN)
+
 Text = TypeVar("Text", str, bytes)
 # a quote that is never closed reaches to the end, so that nothing is tried twice
 _STRING = late_pattern(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
@@ -29,6 +31,15 @@ class TooDeep(RecursionError):
 
 class TooMany(ValueError):
     """More values than any real file has."""
+
+
+def shell_words(text: str) -> list[str]:
+    """shlex.split, whose time grows with the square of a word's length: 1.6 MB take it half a minute."""
+    import shlex
+
+    if len(text) > LONGEST_COMMAND:
+        raise ValueError(f"it has {len(text):,} characters, and {LONGEST_COMMAND:,} are read")
+    return shlex.split(text)
 
 
 def bounded(text: Text, most: int = DEEPEST) -> Text:

@@ -23,6 +23,7 @@ from oomph.text.secret_places import (
     ONLY_WITH,
     OPEN,
     PAIRED,
+    PHRASE,
     SPACED,
     TAG,
     TOLD,
@@ -43,6 +44,7 @@ from oomph.text.secret_words import (
     is_harmless,
     is_key,
     is_name,
+    is_passphrase,
     is_plain_word,
     is_random,
     says,
@@ -164,6 +166,9 @@ class Secrets:
             return match[0]
         words = list(pattern(r"[^\s\"'`,=\\\[\]]+").finditer(match["values"]))
         words = [word for word in words if word[0] != "-"]  # of a list in a manifest
+        phrase = pattern(PHRASE).match(match["values"]) if certainty is Says.SECRET else None
+        if phrase is not None and is_passphrase(phrase["quoted"]):
+            return match["before"] + _replaced(match["values"], phrase.span("quoted"), HIDDEN)
         texts = [word[0] for word in words]
         if len(texts) > 1 and is_plain_word(texts[0]) and is_plain_word(texts[1]):
             return match[0]
@@ -269,6 +274,10 @@ class Secrets:
             if any(c.isdigit() for c in part) and any(c.isalpha() for c in part):
                 self.learn(part)
         return HIDDEN
+
+
+def _replaced(text: str, span: tuple[int, int], by: str) -> str:
+    return text[: span[0]] + by + text[span[1] :]
 
 
 def _speaks(line: str) -> bool:

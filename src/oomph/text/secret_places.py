@@ -34,21 +34,21 @@ NEEDLES = (
     "eyj", "pypi-", "npm_", "dckr", "gsk_", "tvly", "api_org", "-e", "--env", "-u ", "--user", "sig", "policy=", "x-amz",
     "x-goog", "code", "cookie", "login", "literal", "sg.", "hvs.", "dop_v1", "dapi", "gocspx", "shpat", "lin_api", "identified",
     "rpa_", "xai-", "pplx-", "atatt", "data:", " -a ", " -w ", " -k ", " -t ", "<<<", "telegram", "hc-ping", "-p", "sudo -s", "/user:", "alias set",
-    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase",
+    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(",
 )  # fmt: skip
 NOT_ASCII_NEEDLES = ("密", "令牌", "口令", "парол", "ключ", "パスワード", "비밀번호", "schlüssel", "clé")
 
 QUOTE = r"\\{0,3}[\"'`]"
 # Behind a name: the ways to assign of shells, makefiles, Python, JavaScript, Go, R, YAML, TOML, C#, addresses and types before a value.
 _ASSIGN = r"(?::=|=>|\?=|\+=|\|\|=|\?\?=|<-|:\s?[\w.\[\]| ]{1,40}?=|:-|:\?|={1,3}|:|：|%3[ad])"
-NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.-]{{1,100}})(?:{QUOTE}|[\])}}]){{0,4}}\s{{0,4}}(?P<op>{_ASSIGN})[ \t]{{0,4}}"
+NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.-]{{1,100}})(?:{QUOTE}|[\])}}]){{0,4}}\s{{0,4}}(?P<op>{_ASSIGN})[ \t]{{0,4}}(?:!!(?:str|binary|int)[ \t]{{1,4}})?"
 # A name and its value with nothing between them: ENV HF_TOKEN x, set -x HF_TOKEN x, "invalid token 'x'", IDENTIFIED BY 'x'.
 SPACED = r"(?<![\w$.-])(?P<name>identified\s{1,4}by|[\w$.-]{2,100}(?<!\.))[\"']?[ \t]{1,8}(?:(?:is|was|ist|lautet|est|es|-value)[ \t]{1,2})?(?![=:])"
 # What stands before the name in a command that sets a variable or an option.
 VERB = r"(?<![\w-])(?:env|arg|setenv|setx?|config|configure\s{1,4}set|put|add|export)\s{1,4}(?:[-/]{1,2}\w{1,20}\s{1,4}){0,3}[\"']?(?:[^\s\"']{1,100}[:/])?$"
 # "Device token registered: x"
-TOLD = r"(?<![\w$.-])(?P<name>(?:api|access|secret)[ _-]key|[A-Za-z]{3,12})[ \t]{1,2}"
-TOLD += r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14})?|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}(?:is|was|ist|lautet|est|es))[ \t]{1,4}"
+TOLD = r"(?<![\w$.-])(?P<name>(?:api|access|secret)[ _-]key|(?-i:[A-Z]{2,20}(?:_[A-Z]{2,20}){1,4})|[A-Za-z]{3,12})[ \t]{1,2}"
+TOLD += r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14}){0,2}|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}(?:is|was|ist|lautet|est|es))[ \t]{1,4}"
 # | HF_TOKEN | the hub's token | x |
 CELL = (
     r"(?<![\w$.-])(?P<name>[A-Z][A-Z0-9_]{3,60})`?[ \t]{0,40}\|(?:[^|\n]{0,200}\|)?[ \t]{0,40}(?=[^|\n]{1,400}(?:\||$))"
@@ -66,6 +66,8 @@ VALUE = (
     r"|[rbfuL@]{0,2}(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
 )
 _PLAIN = r"(?:(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
+# Several words in quotes behind an option: a password of words.
+PHRASE = r"[ \t=]{1,4}(?P<q>[\"'])(?P<quoted>[^\"'\n]{1,200}[ ][^\"'\n]{1,200})(?P=q)"
 _REST = r"[^\n|;&]{0,200}?\s"  # of a command, up to an option
 _WEBHOOKS = (
     r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", r"(?:\w{1,20}\.)?discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/",
@@ -85,6 +87,8 @@ _LOGINS = (
     rf"\bssh-keygen\s{_REST}?-[NP]\s", r"\b(?:add|create|change)[_-]?(?:user|password)\s{1,4}\S{1,100}\s{1,4}", rf"\bcurl\s{_REST}?(?:-E|--cert)\s[^\s:]{{1,100}}:", rf"\bdoctl\s{_REST}?-t\s", r"(?:--password-stdin|--with-token|sudo\s-S)[^\n|;&<]{0,80}<<<\s?", r"\b(?:wandb|comet|clearml|hf|huggingface-cli|ngc|modal|gh|vault)\s{1,4}(?:auth\s|config\s|token\s){0,2}(?:login|set|lookup)\s{1,4}(?:--?\w[\w-]{0,30}\s{1,4}){0,3}",
     r"\b(?:ansible-vault\s{1,4}encrypt_string|travis\s{1,4}encrypt)\s{1,4}(?:--[\w-]{1,40}[ =]\S{1,100}\s{1,4}){0,3}",
     r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}",
+    # a database: where it is, the user, the password
+    rf"\b(?:pdo|mysqli|(?:mysqli?|mysqldb|pymysql|psycopg\d?|py?odbc|pg|oci|mssql|drivermanager)[_.]\w{{0,4}}connect(?:ion)?)\((?:\s{{0,4}}{QUOTE}[^\"'\\\n]{{1,200}}{QUOTE},){{2}}\s{{0,4}}(?={QUOTE})",
     # a store of secrets is given one
     r"\b(?:secrets?|keyvault|securestring|ssm|secretsmanager)\s[^\n|;]{0,200}?(?:--value|--body|--string|--secret-string|--plaintext|--data|-b)[ =]", r"\b(?:secrets?|keyvault|kv|token)\s[^\n|;<]{0,120}?<<<\s?",
     r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])", r"\b\w{0,40}(?:auth|credentials?|login)\(\s{0,4}[\"'][^\"'\n]{1,100}[\"'],\s{0,4}(?=[\"'])",
@@ -103,6 +107,8 @@ PATTERNS = {
     "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
     r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
     "piped": rf"(?P<before>){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
+    # {value: ..., name: HF_TOKEN}: what sorts keys otherwise than people do
+    "value first": rf"(?P<before>\bvalue(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}){_PLAIN}(?=[\s,;#]{{1,80}}(?:{QUOTE})?(?P<key>name|key)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?(?P<name>[\w$.-]{{1,100}}))",
     "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
     "netrc": r"(?P<before>\b(?:login|machine)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
     "pgpass": r"(?P<before>(?<![\w.:*-])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,60}:[\w*.-]{1,60}:)(?P<bare>[^\s:\"')]{4,200})",
@@ -117,9 +123,10 @@ PATTERNS = {
 ONLY_WITH = {
     "login": (
         "login", "pass", "-p", "-k", "-a", "-w", "-u", "-t", "-e ", "securestring", "set_", "<<<", "alias set", "net use", "lookup", "basic_auth(", " set ", "keygen",
-        "user", "secret", "ssm", "keyvault", "http-basic", "key(", "config ", "auth(", "credential", "fernet",
+        "user", "secret", "ssm", "keyvault", "http-basic", "key(", "config ", "auth(", "credential", "fernet", "pdo(", "mysqli", "connect",
     ),
     "piped": ("securestring",),
+    "value first": ("value",),
     "netrc": ("passw",),
     "echo": ("echo", "printf"),
 }  # fmt: skip
@@ -295,7 +302,17 @@ def certainty_of(head: re.Match[str], kind: str) -> Says:
 
 
 def _has_verb(text: str, head: re.Match[str]) -> bool:
+    if _is_row(text, head):
+        return True
     return pattern(VERB).search(text[max(0, head.start() - 200) : head.start()]) is not None
+
+
+def _is_row(text: str, head: re.Match[str]) -> bool:
+    """A variable and one word, alone on their line: a listing in columns."""
+    name = head["name"]
+    if not (name.isupper() and "_" in name) or text[: head.start()].rpartition("\n")[2].strip():
+        return False
+    return " " not in text[head.end() : head.end() + 400].partition("\n")[0].strip()
 
 
 def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
@@ -307,6 +324,10 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
         return (":" not in value and is_plain_word(value)) or is_template(value)
     if rule == "user":
         return value.isdigit() or value.isupper() or is_harmless(value.rstrip(">])}"))
+    if rule == "value first":
+        certainty = says(match["name"])
+        is_likely = certainty is Says.SECRET or (certainty is Says.PERHAPS and is_key(value))
+        return not is_likely or is_template(value) or not _is_one_mapping(match)
     if rule == "echo":
         return value.startswith("$")
     if rule == "option":
@@ -318,6 +339,15 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
             not is_random(value) or following == "("
         )
     return is_reference(value) or is_template(value)
+
+
+def _is_one_mapping(match: re.Match[str]) -> bool:
+    """The value's key and the name's stand on one line, or one under the other."""
+    text, start, end = match.string, match.start(), match.start("key")
+    if "\n" not in text[start:end]:
+        return True
+    before, indent = (re.split(r"[\n\x1c-\x1e]", text[:at])[-1] for at in (start, end))
+    return len(before) == len(indent) or (before.strip(" -") != "" and indent != "")  # an error quotes its beginning
 
 
 def is_path(value: str) -> bool:

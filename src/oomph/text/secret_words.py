@@ -54,6 +54,8 @@ _NO_SECRETS = _set_of(
     enabled usage budget index parser throughput endpoint issuer audience scope scopes algorithm version format
     helper store rotation age max min per rate hash manager reader writer parallelism env"""
 )
+# What a sentence about a secret gives instead of it.
+_THINGS = _set_of("model models repo repository image host user engine release dtype device gpu port")
 _KEYS = _set_of(
     """api access secret private account encryption decryption signing subscription ssh master shared storage auth
     service client app application admin deploy write function functions ingest project consumer aes hmac fernet
@@ -128,8 +130,8 @@ def is_reference(text: str, to: str = "") -> bool:
 
 
 def may_follow(words: str) -> bool:
-    """ "token registered: x" gives it, "token file: x" does not."""
-    return not _NO_SECRETS & set(words.lower().split())
+    """ "token registered: x" gives it, "token file: x" and "token for model: x" do not."""
+    return not (_NO_SECRETS | _THINGS) & set(words.lower().split())
 
 
 def _is_variable(name: str) -> bool:
@@ -215,6 +217,14 @@ def is_plain_word(value: str) -> bool:
 
 def is_sentence(text: str) -> bool:
     return text.count(" ") > 1 and all(map(is_plain_word, text.split()))
+
+
+def is_passphrase(text: str) -> bool:
+    """Several words in quotes behind an option that takes a secret; a help text speaks of the option itself."""
+    words = set(words_of(text))
+    return (
+        text[0] not in "$<{%" and not words & (_SECRET | _set_of("key your the this of api env")) and "$(" not in text
+    )
 
 
 def is_random(value: str) -> bool:
