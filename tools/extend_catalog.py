@@ -7,7 +7,7 @@ another form, which the source says. Position tables of encoders and inverse fre
 the hub counts and engines do not load.
 
 Instead of "config" a row may say "like": an entry whose shape it has, with "changes" of single keys; and
-"quantized_like": an entry whose regular scheme it has, with "quant_changes".
+"quantized_like": an entry whose regular scheme it has, with "quant_changes". "replace" corrects an entry that is there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     added = refused = 0
     for text in Path(sys.argv[1]).read_text().splitlines():
         fact = json.loads(text)
-        if fact["id"].lower() in known:
+        if fact["id"].lower() in known and not fact.get("replace"):
             continue
         try:
             lines[fact["id"]] = msgspec.json.encode(line_of(fact)) + b"\n"

@@ -39,8 +39,8 @@ def exact(made: Model, row: dict[str, Any]) -> bool:
 
 
 def test_size() -> None:
-    assert len(catalog.ids()) >= 921
-    assert len({row.family for row in catalog._rows()[1].values()}) >= 620
+    assert len(catalog.ids()) >= 1_590
+    assert len({row.family for row in catalog._rows()[1].values()}) >= 1_050
     assert os.path.getsize(catalog.FILE) < 1_000_000
     assert os.path.getsize(facts.FILE) < 1_000_000
     assert len(ROWS) == 165
@@ -136,6 +136,14 @@ def test_variants_are_checkpoints_of_one_model() -> None:
         assert (len(made.layers), made.hidden_size) == (60, 5376)
 
 
+def test_a_copy_is_no_choice_beside_the_makers_own() -> None:
+    """Three owners of the same bytes were three fixes."""
+    own = catalog.variants("meta-llama/Llama-3.1-70B-Instruct")
+    assert "meta-llama/Llama-3.1-70B-Instruct" in own and "unsloth/Meta-Llama-3.1-70B-Instruct" not in own
+    assert "unsloth/Meta-Llama-3.1-70B-Instruct" in catalog.variants("unsloth/Meta-Llama-3.1-70B-Instruct")
+    assert "NousResearch/Hermes-3-Llama-3.1-8B" in catalog.variants("solidrust/Hermes-3-Llama-3.1-8B-AWQ")
+
+
 def test_a_lookup_is_quick() -> None:
     """Lookup and build: the best of a few, as other processes share the machine."""
     load_model("Qwen/Qwen3-8B")
@@ -152,6 +160,33 @@ def test_names_that_the_hub_has_changed_are_still_found() -> None:
     assert found is not None and found.id == "meta-llama/Llama-3.1-8B-Instruct"
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("meta-llama/Llama-3.1-70B", "meta-llama/Meta-Llama-3.1-70B"),
+        ("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8", "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"),
+        ("CohereForAI/c4ai-command-r-plus", "CohereLabs/c4ai-command-r-plus"),
+        ("THUDM/chatglm3-6b", "zai-org/chatglm3-6b"),
+    ],
+)
+def test_organisations_that_have_another_name_now(written: str, found: str) -> None:
+    entry = catalog.find(written)
+    assert entry is not None and entry.id == found
+    assert catalog.find("nobody/Meta-Llama-3.1-8B-Instruct-FP8") is None
+
+
+def test_a_context_is_not_the_product_with_its_own_scaling() -> None:
+    """Llama 3 and Gemma 3 state the scaled context: a list that multiplies it once more is not followed."""
+    for model_id in catalog.ids():
+        low = model_id.lower()
+        made = model(model_id)
+        if made.architecture in ("LlamaForCausalLM", "Gemma3ForConditionalGeneration") and (
+            "llama-3.1-8b" in low or "llama-3.2" in low or "llama-3.3" in low or "gemma-3-" in low
+        ):
+            longer = "ultralong" in low or "gradient" in low
+            assert longer or made.max_position <= 131_072, model_id
+
+
 def test_what_was_quantised_like_another_checkpoint_is_refused_for_nothing_that_was_not_read() -> None:
     """Act order, and which modules stay as they are, were taken over from a checkpoint of another model."""
     alike = [model_id for model_id in catalog.ids() if "quantised as" in catalog.read_source(model_id)]
@@ -160,3 +195,17 @@ def test_what_was_quantised_like_another_checkpoint_is_refused_for_nothing_that_
     for model_id in kinds.values():
         answer = plan(f"vllm serve {model_id} --max-model-len 2048", gpu="B300", advise=False)
         assert answer.verdict.stage != "other", (model_id, answer.verdict.message)
+
+
+@pytest.mark.parametrize(
+    ("repository", "maker"),
+    [
+        ("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("ggml-org/Qwen2.5-Coder-3B-Q8_0-GGUF:Q8_0", "Qwen/Qwen2.5-Coder-3B"),
+        ("bartowski/LFM2-1.2B-GGUF:Q4_K_M", "LiquidAI/LFM2-1.2B"),
+    ],
+)
+def test_a_repository_of_files_is_its_makers_model(repository: str, maker: str) -> None:
+    answer = plan(f"llama-server -hf {repository} -c 4096", gpu="RTX 4090", advise=False)
+    assert answer.model.startswith(maker)
+    assert answer.verdict.fits

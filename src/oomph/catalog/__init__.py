@@ -61,7 +61,12 @@ def ids() -> tuple[str, ...]:
 
 
 _LISTED = 8  # candidates of a question
-_RENAMED = ("meta-llama/meta-llama-3.1-", "meta-llama/llama-3.1-")  # the hub answers to both
+# The hub answers to both: what a command says, what the catalogue has.
+_RENAMED = (
+    ("meta-llama/meta-llama-3.1-", "meta-llama/llama-3.1-"), ("meta-llama/llama-3.1-", "meta-llama/meta-llama-3.1-"),
+    ("neuralmagic/", "redhatai/"), ("cohereforai/", "coherelabs/"), ("thudm/", "zai-org/"),
+    ("cognitivecomputations/", "dphn/"), ("wizardlm/", "wizardlmteam/"),
+)  # fmt: skip
 
 
 def find(name: str) -> Entry | None:
@@ -70,8 +75,7 @@ def find(name: str) -> Entry | None:
     Versions, sizes and quantisations decide (names.py): one that no entry has is never answered with another. Several
     models raise an InputError whose hint lists them; `Entry.note` says what a name that is not exact was read as.
     """
-    low = name.lower()
-    row = _rows()[1].get(low) or _rows()[1].get(low.replace(*_RENAMED))
+    row = _row_of(name.lower())
     if row is not None:
         return _read(row)
     if "/" in name:
@@ -90,6 +94,14 @@ def find(name: str) -> Entry | None:
     return _read(rows[0], f"{name!r} is read as {rows[0].id}{also}")
 
 
+def _row_of(low: str) -> Row | None:
+    rows = _rows()[1]
+    if low in rows:
+        return rows[low]
+    renamed = (new + low.removeprefix(old) for old, new in _RENAMED if low.startswith(old))
+    return next((rows[other] for other in renamed if other in rows), None)
+
+
 def answers(name: str) -> tuple[str, ...]:
     """The ids that answer best to a forgiving short name, the likeliest first; () where nothing does."""
     from oomph.catalog import names
@@ -104,9 +116,18 @@ def suggest(name: str) -> tuple[str, ...]:
 
 
 def variants(model_id: str) -> tuple[str, ...]:
-    """Every checkpoint of the same model, this one included; () where the catalogue does not have it."""
+    """Every checkpoint of the same model, this one included; () where the catalogue does not have it.
+
+    A copy that others keep of the maker's own is no choice beside it.
+    """
+    from oomph.catalog.names import is_copy, is_plain
+
     row = _rows()[1].get(model_id.lower())
-    return () if row is None else tuple(r.id for r in _rows()[1].values() if r.family == row.family)
+    if row is None:
+        return ()
+    ids = [other.id for other in _rows()[1].values() if other.family == row.family]
+    has_own = any(is_plain(i) and not is_copy(i) for i in ids)
+    return tuple(i for i in ids if i == row.id or not (has_own and is_plain(i) and is_copy(i)))
 
 
 def read_source(model_id: str) -> str:

@@ -53,13 +53,15 @@ _COPIES = (
     "nvidia", "redhatai", "hugging-quants", "cyankiwi", "casperhansen", "thebloke", "unsloth", "nousresearch", "dphn"
 )  # fmt: skip
 
+_MIRRORS = frozenset(("unsloth", "nousresearch", "alpindale", "redhatai"))  # who keep unchanged copies
+
 _LEAST_LETTERS = 2  # of a word that says what it is: nobody means a model by "x"
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 _ALIKE = 0.6  # how much of its letters where no word that says what it is does
 
 _QUANT_PART = late_pattern(
     r"[-_.](?:awq|gptq|fp8|nvfp4|mxfp4|bf16|int[48]|[48]bit|w\d+a\d+|g\d{2,3}|quantized|dynamic|static|block|pertensor|"
-    r"qat|ct)(?=[-_.]|$)",
+    r"qat|ct|(?:unsloth-)?bnb)(?=[-_.]|$)",
     re.IGNORECASE,
 )
 
@@ -132,17 +134,34 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     return other + 2 * quant, int(first not in plain), sum(n for token, n in extra.items() if kinds[token] == "soft")
 
 
+def is_plain(model_id: str) -> bool:
+    """Whether its name says no quantisation."""
+    return not any(kind == "quant" for _, kind in _typed_tokens(model_id.rpartition("/")[2]))
+
+
+def is_copy(model_id: str) -> bool:
+    """Whether its owner keeps others' checkpoints unchanged, beside own ones."""
+    return model_id.partition("/")[0].lower() in _MIRRORS
+
+
+def of_makers_first(model_id: str) -> tuple[int, str]:
+    """An order of checkpoints of one name: its maker's own, then copies."""
+    return _org_rank(model_id.rpartition("/")[0]), model_id
+
+
 def _org_rank(org: str) -> int:
     low = org.lower()
-    return _COPIES.index(low) + 1 if low in _COPIES else 0 if low else len(_COPIES) + 1
+    if low in _COPIES:
+        return _COPIES.index(low) + 1
+    return len(_COPIES) + 1 if not low or low in _MIRRORS else 0
 
 
 def best(query: str, ids: Iterable[str]) -> list[str]:
     """The ids that answer a query best, equally good ones together: what is called exactly so, then the maker's own
     before anybody's fine-tune of it, then the instruction-tuned one, which people mean without saying it."""
     known = tuple(ids)
-    if not distinct(query) and not any(i.rpartition("/")[2].lower() == query.lower() for i in known):
-        return []
+    if not distinct(query):  # 'multilingual e5 large' has generic words alone, and is a name all the same
+        known = tuple(i for i in known if tokens(i.rpartition("/")[2]) == tokens(query))
     ranked = [(r, i) for i in known if (r := rank(query, i)) is not None]
     if not ranked:
         return _squashed(query, known)
