@@ -246,3 +246,9 @@ def test_nothing_is_remembered_by_its_id() -> None:
         if isinstance(node.func, ast.Name) and node.func.id == "id"  # type: ignore[attr-defined]
     ]
     assert wrong == []
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports them by their names: the second ends the collection of both."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from calling import Answer, call
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import architecture
 import peers_chart
+import picture
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -56,6 +58,13 @@ def test_its_chart_is_that_of_the_table_of_peers() -> None:
 
 
 # that every command runs is checked by tests/test_docs_run.py, for all documents
+
+
+def test_the_picture_of_a_plan_is_current(place: Path) -> None:
+    """What the documentation's first page shows is what the command prints on a terminal of its width."""
+    drawn = html.unescape(re.sub("<[^>]*>", " ", (ROOT / "docs" / "screens" / "plan.svg").read_text()))
+    words = run(picture.COMMAND, place).stdout.replace("#", " ").split("GPU 0")[0].split()
+    assert len(words) > 20 and " ".join(words) in " ".join(drawn.split()), "run: python tools/picture.py"
 
 
 def test_the_picture_of_the_architecture_is_current() -> None:

@@ -1,6 +1,7 @@
 """The static site of the catalogue: its figures are those of `oomph plan`, and its links lead somewhere."""
 
 import random
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -65,3 +66,11 @@ def test_a_word_that_no_checkpoint_has_is_refused(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as done:
         main(["site", str(tmp_path / "x"), "--match", "no-such-checkpoint"])
     assert done.value.code == 2 and "no checkpoint" in capsys.readouterr().err
+
+
+def test_a_narrow_screen_has_a_label_for_every_figure(folder: Path) -> None:
+    """There the table's head is hidden: each column between the subject and the command says what it is."""
+    page = next((folder / "models").iterdir()).read_text()
+    columns = len(re.findall("<th>", page.partition("</tr>")[0]))
+    labelled = set(re.findall(r"td:nth-child\((\d)\)[^{]*::before", (folder / "style.css").read_text()))
+    assert labelled == {str(column) for column in range(2, columns)}

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import msgspec
 
 from oomph import catalog
 from oomph.catalog.facts import FILE, TAGS, CheckpointFacts, Facts, ModelFacts
+from oomph.catalog.names import is_copy
 from oomph.engines.llamacpp.source import gguf_for
 from oomph.errors import OomphError
 from oomph.facts.quality import AA_JUNE, AA_SEPTEMBER, LIVEBENCH
@@ -52,11 +53,14 @@ def main() -> None:
     families: dict[str, list[str]] = {}
     for row in catalog._rows()[1].values():
         families.setdefault(row.family, []).append(row.id)
+    makers = {i.partition("/")[0] for i in catalog.ids() if has_own_shape(i) and not is_copy(i)}
     models: list[ModelFacts] = []
     checkpoints: list[CheckpointFacts] = []
     for family, ids in families.items():
         loaded = {i: load_once(i) for i in ids}
         plain = plain_of(loaded, family)
+        if is_anothers_tune(plain, makers):
+            continue
         hub = listed.get(plain.lower(), {})
         for i in ids:
             own = i.partition("/")[0].lower() not in COPIES
@@ -103,7 +107,7 @@ def plain_of(loaded: dict[str, Model], family: str) -> str:
     def order(i: str) -> tuple[object, ...]:
         maker = i.partition("/")[0].lower()
         own = maker not in COPIES or (maker == "nvidia" and "nemotron" in i.lower())
-        return (not own, loaded[i].quantization is not None, len(i), i)
+        return (not own, is_copy(i), loaded[i].quantization is not None, len(i), i)
 
     return min(loaded, key=order)
 
@@ -247,6 +251,18 @@ def with_quality(models: list[ModelFacts], sources: Sources) -> list[ModelFacts]
         quality = (round(value, 1), round(low, 1), round(high, 1))
         out.append(msgspec.structs.replace(m, quality=quality, quality_from=sources.number(text)))
     return out
+
+
+def is_anothers_tune(plain: str, makers: Container[str]) -> bool:
+    """Whether nothing is known of it but that it has the shape of another maker's model, and its owner makes no models:
+    never recommended."""
+    own = plain.partition("/")[0]
+    return own not in makers and not any(plain in table.figures for table in (AA_JUNE, AA_SEPTEMBER, LIVEBENCH))
+
+
+def has_own_shape(model_id: str) -> bool:
+    match = re.match(r"shape of ([^;]+);", catalog.read_source(model_id))
+    return match is None or match[1].partition("/")[0] == model_id.partition("/")[0]
 
 
 def tuned_from(m: ModelFacts, known: dict[str, ModelFacts]) -> ModelFacts | None:

@@ -52,7 +52,8 @@ TABLES = {
     "toy_plans": "engines/test_toy_plans.py", "toy_pools": "engines/test_toy_pools.py",
     "phases": "engines/vllm/test_phases.py", "search_tables": "search/test_search_tables.py",
     "toy_fit": "search/test_toy_fit.py", "toy_searches": "search/test_toy_searches.py",
-    "toy_advice": "advice/test_toy_advice.py", "toy_rules": "doctor/test_toy_rules.py",
+    "toy_advice": "advice/test_toy_advice.py", "refusal_changes": "advice/test_refusal_changes.py",
+    "toy_rules": "doctor/test_toy_rules.py",
     "toy_deaths": "doctor/test_toy_deaths.py", "moved_values": "doctor/test_moved_values.py",
     "ranks": "doctor/test_ranks.py",
 }  # fmt: skip

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,13 @@ def rule_pages() -> Iterator[tuple[str, str]]:
 def engines_page() -> str:
     from oomph.engines.protocol import fills
     from oomph.engines.registry import all_engines
-    from oomph.facts.dates import LOOKED_AT
 
     does = {"plan": "plan", "fit_knobs": "fit", "offer": "compare", "simulation": "simulate"}
     lines = ["# Engines and releases", "", "| engine | releases | looked at on | planned by |", "|---|---|---|---|"]
     for engine in all_engines():
         releases = engine.releases()
         known = f"{releases[0]} to {releases[-1]} ({len(releases)})" if len(releases) > 1 else engine.newest()
-        day = LOOKED_AT[engine.name]
+        day = date.fromisoformat(engine.looked_at())
         can = ", ".join(command for part, command in does.items() if fills(engine, part))
         lines.append(f"| {engine.title} | {known} | {day.day} {day:%B %Y} | {can} |")
     lines += [

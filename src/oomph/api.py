@@ -76,12 +76,11 @@ def diff(
 
 def _with_flags(first: Deployment, flags: str | Sequence[str]) -> Deployment:
     """The same command with further flags behind it, wherever it was read from."""
-    import shlex
-
     from oomph.commands import parse_command, to_command
+    from oomph.text.nesting import shell_words
 
     try:
-        more = shlex.split(flags) if isinstance(flags, str) else list(flags)
+        more = shell_words(flags) if isinstance(flags, str) else list(flags)
     except ValueError as bad:
         raise CommandError(f"--with {flags!r}: {bad}") from None
     if not more:

@@ -58,6 +58,10 @@ class CannotPlan(OomphError):
     exit_code = 3
 
 
+class NoKernels(CannotPlan):
+    """The engine does not run on these cards."""
+
+
 class UnknownModel(CannotPlan):
     pass
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from oomph.answers.plan import plan
-from oomph.errors import CannotPlan
-from oomph.search.fit import fit
 
 
 @pytest.mark.parametrize(
@@ -24,10 +22,3 @@ def test_what_no_flag_fixes_is_fixed_by_another_checkpoint_or_card(command: str,
     cards = "8x H200" if fix.change.gpus else gpu
     engine = plan(command, gpu=gpu, advise=False).deployment.engine
     assert plan(fix.command, gpu=cards, engine=f"{engine.name}=={engine.version}").verdict.outcome == "fits"
-
-
-@pytest.mark.parametrize("engine", ["llamacpp", "ollama"])
-def test_fit_names_the_command_that_answers_instead(engine: str) -> None:
-    with pytest.raises(CannotPlan, match="fit searches no flags") as refusal:
-        fit("Qwen/Qwen3-8B", "RTX 3060", engine=engine)
-    assert f"oomph compare Qwen/Qwen3-8B --gpu 'RTX 3060 12GB' --engines {engine}" in refusal.value.hint

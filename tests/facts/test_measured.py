@@ -35,7 +35,8 @@ def test_the_counts_are_those_of_the_rows() -> None:
     ("engine", "gpu", "same_release", "same_card", "words"),
     [
         ("vllm==0.26.0", "H200", True, True, "measured on 0.26.0 on an H200"),
-        ("vllm==0.29.0", "H200", False, True, "not measured on 0.29.0"),
+        ("vllm==0.30.0", "H200", False, True, "not measured on 0.30.0"),
+        ("vllm==0.29.0", "H200", True, True, "measured on 0.29.0 on an H200 (1 start, none of them compiled)"),
         ("vllm==0.26.0", "RTX 4090", True, False, "; not on RTX 4090"),
     ],
 )

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import OomphError
-from oomph.facts.vllm.architectures import NOT_PLANNED, REGISTRY, RELEASE, WITHIN, is_planned
-from oomph.facts.vllm.versions import NEWEST
+from oomph.facts.sglang import registry as sglang
+from oomph.facts.sglang.facts import at as sglang_at
+from oomph.facts.sglang.versions import RELEASES as SGLANG_RELEASES
+from oomph.facts.vllm.architectures import NOT_PLANNED, REGISTRY, WITHIN, is_planned
+from oomph.facts.vllm.known import GONE, NOT_YET
+from oomph.facts.vllm.versions import NEWEST, REGISTRY_OF
 from oomph.sources.arch import FAMILIES, family
 from oomph.sources.build import build_model
 
@@ -23,7 +27,7 @@ NAMES = [name for names in REGISTRY.values() for name in names]
 
 
 def test_the_list_is_of_the_newest_release() -> None:
-    assert RELEASE == NEWEST
+    assert REGISTRY_OF == NEWEST
     assert len(NAMES) == len(set(NAMES)) > 400
 
 
@@ -34,6 +38,16 @@ def test_what_is_not_planned_is_refused_by_name() -> None:
             continue
         with pytest.raises(OomphError, match=name):
             build_model("a model", {"architectures": [name]})
+
+
+# Transformers' name of what Qwen3OmniMoeForConditionalGeneration serves, for who has written that part alone
+PARTS = {"Qwen3OmniMoeThinkerForConditionalGeneration"}
+
+
+def test_a_family_is_one_that_an_engine_registers_or_refuses_by_name() -> None:
+    """Without a registry's name or a row of known.py, every release would be said to serve it."""
+    classes = set(sglang.DRAFTERS).union(*(sglang_at(release).models.classes for release in SGLANG_RELEASES))
+    assert set(FAMILIES) - {*NAMES, *classes, *NOT_YET, *GONE} == PARTS
 
 
 def test_the_share_of_the_registry_does_not_shrink() -> None:

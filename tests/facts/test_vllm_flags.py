@@ -1,8 +1,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from oomph.facts.changes import dated_words
 from oomph.facts.vllm import flags
-from oomph.facts.vllm.flag_rows import ROWS, words
+from oomph.facts.vllm.flag_rows import ROWS
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import NEWEST, RELEASES, in_range, parse
 
@@ -114,7 +115,7 @@ def test_a_replacement_that_came_later_is_not_recommended():
 def test_words_of_a_row_stay_inside_the_row():
     for row in ROWS:
         for text in (row.names, row.choices):
-            for _, since, until in words(text):
+            for _, since, until in dated_words(text):
                 assert not since or in_range(since, row.since, row.until)
                 assert not until or not row.until or parse(until) <= parse(row.until)
 

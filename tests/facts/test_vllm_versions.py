@@ -46,6 +46,9 @@ def test_since_is_inclusive_and_until_exclusive():
         ("v0.21.0+cu129", "0.21.0", False),
         ("0.21.0rc2", "0.21.0", True),
         ("0.21.1rc0.dev44+g1234567", "0.21.0", True),
+        ("0.16.0rc2.dev293+g2b84ac669", "0.17.0", True),  # main, long after the branch of 0.16.0 was cut
+        ("0.13.0rc1.dev2024082000", "0.13.0", True),  # a day, no count
+        ("0.32.0rc1.dev400", NEWEST, True),
         ("0.999.0", NEWEST, True),
         ("1.0", NEWEST, True),
         ("0.6.3", "0.8.5", True),

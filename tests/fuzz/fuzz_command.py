@@ -1,12 +1,12 @@
 # ruff: noqa: E501 - seeds are lines
 import json
-import shlex
 
 import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
     import oomph.engines.vllm.command.serve
     from oomph.commands import parse_command, parse_text, to_shell, without_secrets
+    from oomph.text.nesting import shell_words
 
 from common import mutate_text, run
 
@@ -25,7 +25,7 @@ SEEDS = [
 def one(data: bytes) -> None:
     text = data.decode("utf-8", "replace").replace("\0", "")
     try:
-        deployment = parse_command(shlex.split(text)[:400])
+        deployment = parse_command(shell_words(text)[:400])
     except ValueError:
         parse_text(text)
         return

@@ -8,14 +8,20 @@ import msgspec
 import pytest
 
 from oomph.facts.gpus import find
+from oomph.simulate import accuracy
 from oomph.simulate.accuracy import ERRORS, SGLANG_DENSE, SGLANG_EXPERTS, Layout, SpeedError, taken_over
 from oomph.simulate.links import all_reduce, layout_of, link_of
 
 TRUTH = Path(__file__).parent.parent / "truth"
 SGLANG: dict[tuple[bool, Layout], SpeedError] = {(False, "one"): SGLANG_DENSE, (True, "one"): SGLANG_EXPERTS}
+LOCAL: dict[tuple[bool, Layout], SpeedError] = {
+    (False, "one"): accuracy.LLAMACPP_DENSE,
+    (True, "one"): accuracy.LLAMACPP_EXPERTS,
+}
 JUDGED = [
     *(("speeds-second.jsonl", kind, error) for kind, error in ERRORS.items()),
     *(("speeds-sglang.jsonl", kind, error) for kind, error in SGLANG.items()),
+    *(("speeds-local.jsonl", kind, error) for kind, error in LOCAL.items()),
 ]
 
 
@@ -25,8 +31,9 @@ def judged(file: str) -> list[dict[str, object]]:
 
 
 def row_kind(row: dict[str, object]) -> tuple[bool, Layout]:
-    count, _, card = str(row["gpu"]).rpartition("x ")
-    return row["kind"] == "experts", layout_of(card, int(count or 1))
+    count, _, card = str(row["gpu"]).partition("x ")
+    several = count.isdigit()
+    return row["kind"] == "experts", layout_of(card if several else str(row["gpu"]), int(count) if several else 1)
 
 
 @pytest.mark.parametrize(("file", "kind", "error"), JUDGED, ids=lambda value: str(value)[:30])

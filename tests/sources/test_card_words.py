@@ -84,3 +84,8 @@ def test_a_count_is_never_read_out_of_a_cards_number(card: object, space: str, c
     if "strix" not in name and "max+" not in name:
         assert len(parse_gpus(name.replace(" ", ""))) == 1
         assert len(parse_gpus(f"{count}x{space}{name}")) == count
+
+
+@pytest.mark.parametrize("text", ["16 gb 5060 ti", "16-GB RTX 5060 Ti", "a 16 GB 5060 Ti"])
+def test_a_size_with_a_blank_may_stand_before_the_card(text: str) -> None:
+    assert [device.name for device in parse_gpus(text)] == ["RTX 5060 Ti 16GB"]

@@ -148,3 +148,10 @@ def test_a_quantisation_file_that_vllm_reads_otherwise(tmp_path: Path, told: obj
     plain = plan(["vllm", "serve", str(other)], gpu="H100", engine="vllm==0.21.0")
     created = [rank.created_bytes for rank in made.ranks]
     assert (created == [rank.created_bytes for rank in plain.ranks]) == quantization.ignored
+
+
+def test_a_snapshot_in_the_hubs_cache_has_its_models_name(tmp_path: Path) -> None:
+    """Without network vLLM makes this folder of a name; the model's other checkpoints are offered by the name."""
+    folder = tmp_path / "models--Qwen--Qwen3-8B" / "snapshots" / "b968826d9c46"
+    assert read_path(making.folder(folder, making.LLAMA)).name == "Qwen/Qwen3-8B"
+    assert read_path(folder / "config.json").name == "Qwen/Qwen3-8B"

@@ -71,6 +71,8 @@ def _why(plan: Plan, engine: EngineProtocol) -> tuple[str, ...]:
     if plan.verdict.refusal != "gpus" or short is None:
         return ()
     there = "1 GPU is" if short.gpus == 1 else f"{short.gpus} GPUs are"
+    if short.reach:
+        return (f"The command puts its last worker process on GPU {short.reach - 1}, counted from 0; {there} named.",)
     return (f"The command starts {short.ranks} worker processes, each on a GPU of its own; {there} named.",)
 
 
@@ -78,7 +80,7 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
     """Changes that are tried together, until one group has an answer."""
     kind = plan.verdict.refusal
     named = [change for lever in engine.refusal_levers(plan) for change in lever.changes]
-    if unknown_to_the_hub(plan.deployment.model):
+    if engine.asks_the_hub and unknown_to_the_hub(plan.deployment.model):
         yield [
             Change("model", name, "checkpoint", model=name, cost="its name on the hub", rank=rank)
             for rank, name in enumerate(repositories_like(plan.deployment.model))
@@ -86,11 +88,15 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
         return
     if kind == "gpus":
         yield list(_over_nodes(plan, engine))
-        yield [*_fewer(plan, engine), *_more_gpus(plan, engine)]
+        skips = engine.world(plan.deployment).reach > 0  # flags that leave GPUs out, which its words name
+        placing = _without_flags(plan, named_only=True) if skips else ()
+        yield [*placing, *_fewer(plan, engine), *_more_gpus(plan, engine)]
         return
     layouts, sisters = list(_layouts(plan, engine, model)), list(_sisters(plan, model))
     if kind == "context":
         named += _longer_sisters(plan)
+    if kind == "format" and not any("quantization" in change.flags for change in named):
+        named += [change for change in _without_flags(plan, named_only=True) if change.lever == "quantization"]
     yield [*sisters, *named] if "quantization" in plan.deployment.flags else named
     yield layouts if kind == "layout" else []
     yield [*_without_flags(plan, named_only=True), *sisters]
@@ -139,8 +145,9 @@ def _fewer(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
     """Fewer ranks, on the GPUs that there are."""
     short = shortage(engine.world(plan.deployment), plan.deployment.gpus)
     sizes = _degrees(plan, engine)
-    for rank, (field, degree) in enumerate(fewer_ranks(sizes, short.gpus) if short is not None else ()):
-        cost = f"on the {short.gpus} GPUs there are" if short is not None and short.gpus > 1 else "on one GPU"
+    there = short.gpus - short.left_out if short is not None else 0
+    for rank, (field, degree) in enumerate(fewer_ranks(sizes, there)):
+        cost = f"on the {there} GPUs there are" if there > 1 else "on one GPU"
         yield _change(plan, {field: degree if degree > 1 else None}, cost, rank, kind="layout")
         if degree > 1 and field not in (*_TENSOR, *_STAGES):  # a degree that another rule may refuse
             yield _change(plan, {field: None}, cost, rank + 10, kind="layout")
@@ -158,7 +165,7 @@ def _over_nodes(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
 def _more_gpus(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
     """A GPU for every rank; of further nodes like the one that is named, where the engine takes them from anywhere."""
     world, gpus = engine.world(plan.deployment), plan.deployment.gpus
-    need, card = world.total, gpus[0].name
+    need, card = max(world.total, world.reach), gpus[0].name
     if need > MOST_GPUS:
         return
     if not world.here and need % len(gpus) == 0:

@@ -310,12 +310,10 @@ def fit_answer(fit: Fit) -> FitAnswer:
 
 
 def _choice(answer: Configuration) -> Choice:
-    from oomph.commands import to_shell
-
     point = answer.point
     return Choice(
         point.arm.model,
-        to_shell(answer.plan.deployment),
+        answer.command,
         f"{point.context:,} tokens of context, {point.users} users at once, {answer.precision} weights, "
         f"{answer.relative_speed:g} of the speed of the fastest choice",
         ", ".join(answer.gives_up) or "nothing",

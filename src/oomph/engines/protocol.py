@@ -105,6 +105,7 @@ class Offer(Struct, frozen=True):
     why: str = ""  # what is wrong with it; "" = nothing
     checkpoint: str = ""  # what was looked for, where nothing could be planned
     gives_up: tuple[str, ...] = ()  # beside the engine's defaults, in words
+    at: "Callable[[int], Offer] | None" = None  # the same choice with another context
 
 
 class SafeShare(NamedTuple):
@@ -161,6 +162,10 @@ class EngineProtocol:
         known = self.releases()
         return known[-1] if known else ""
 
+    def looked_at(self) -> str:
+        """The day on which the newest release that the facts name was the newest: 2026-11-15."""
+        raise NotImplementedError
+
     def nearest(self, version: str) -> tuple[str, str]:
         """The known release whose facts stand for `version`, and a note for the report where the two differ."""
         return version, ""
@@ -183,6 +188,7 @@ class EngineProtocol:
         return program in self.programs
 
     plain_names: bool = False  # whether a model may be called by one plain word: "mistral"
+    subcommands: tuple[str, ...] = ()  # what may follow the program's name beside a flag; () = a model or a file
     launches: tuple[str, ...] = ()  # how a line of a script begins that starts a server, as regular expressions
 
     def starts_server(self, words: Sequence[str]) -> bool:
@@ -263,7 +269,7 @@ class EngineProtocol:
     def gpus_needed(self, deployment: Deployment) -> int:
         """How many GPUs the command asks for, on the nodes that it speaks of itself."""
         world = self.world(deployment)
-        return world.here or world.total
+        return max(world.here, world.reach) or world.total
 
     asks_the_hub: bool = True  # a model that is no path is a repository's id; False: the engine has names of its own
 
@@ -378,9 +384,9 @@ class EngineProtocol:
         """The shortest command that serves a model."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
 
-    def file_command(self, name: str, context: int, users: int) -> list[str]:
+    def file_command(self, name: str, context: int, users: int, *, whole: bool = True) -> list[str]:
         """The command that serves one GGUF file, all of it on the GPUs, for so many users of a context each.
-        `name` is REPOSITORY:QUANTISATION."""
+        `name` is REPOSITORY:QUANTISATION. Without `whole` experts may be on the CPU."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
     def offer(self, model: str, gpus: "tuple[Device, ...]", context: int, users: int, planner: Planner) -> Offer:

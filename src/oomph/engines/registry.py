@@ -7,7 +7,7 @@ from importlib import import_module
 from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
-from oomph.errors import CannotPlan, CommandError
+from oomph.errors import CommandError, NoKernels
 from oomph.ir import Deployment, Device, Model, Plan, Verdict
 from oomph.ir.world import shortage
 from oomph.text.printable import quoted
@@ -115,11 +115,16 @@ def _with_files(plan: Plan, engine: EngineProtocol) -> Plan:
     return plan
 
 
+def has_kernels(deployment: Deployment, card: Device) -> bool:
+    """Whether the release has code for a card on which nothing runs yet."""
+    return not engine_of(deployment).missing_kernels(replace(deployment, gpus=(card,)))
+
+
 def require_kernels(engine: EngineProtocol, gpus: Sequence[Device]) -> None:
     for vendor, sentence in engine.no_kernels:
         if any(device.vendor == vendor for device in gpus):
             hint = "llama.cpp and Ollama commands can be planned there: llama-server -hf REPOSITORY"
-            raise CannotPlan(sentence, hint=hint)
+            raise NoKernels(sentence, hint=hint)
 
 
 def all_engines() -> tuple[EngineProtocol, ...]:

@@ -120,6 +120,11 @@ def serving_objective(
     return Objective(needs, tuple(measures[name] for name in names))
 
 
+def lowness(limit: int) -> float:
+    """Of a limit of requests that is set: below 256 each fourth of it is a step less, for short requests queue."""
+    return -1.0 - max(0, min(4, ceil(log2(256 / max(limit, 1)) / 2)))
+
+
 def speed_step(rate: float) -> float:
     """Speeds within 5 % count as equal."""
     return float(round(log(max(rate, 1e-9)) / log(1.05)))
@@ -134,6 +139,11 @@ def shortness(context: int, longest: int, enough: int = ENOUGH_CONTEXT) -> float
     """0 where there is enough of it, an eighth less, or all that the model takes; half an octave is one step less."""
     aim = min(enough, longest)
     return -float(max(0, ceil(2 * log2(aim / context) - _NEARLY))) if 0 < context < aim else 0.0
+
+
+def slowness(rate: float | None) -> float:
+    """0 where people can read along; each half of that speed is a step less."""
+    return 0.0 if reads_well(rate) or rate is None else -float(ceil(log2(READING / max(rate, 1e-9))))
 
 
 def reads_well(rate: float | None) -> bool:

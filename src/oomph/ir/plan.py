@@ -126,6 +126,13 @@ class HostPlan(Struct, frozen=True):
     later: tuple[HostPart, ...] = ()  # what a later event takes: sleep level 1
 
     @property
+    def held_bytes(self) -> int:
+        """Weights, caches and buffers of what the CPU computes. A mapped file counts: each token reads it, so that what
+        the kernel gives back is read from the disk again. Processes and what is read once do not."""
+        once = ("process", "page cache")
+        return sum(part.low for part in self.parts if part.after_start and not part.name.startswith(once))
+
+    @property
     def need_bytes(self) -> int:
         """At the highest point: what is there at once, page cache left out."""
         return sum(part.bytes for part in self.parts if not part.reclaimable)

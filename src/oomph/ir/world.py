@@ -16,6 +16,7 @@ class World(Struct, frozen=True):
     total: int  # on all nodes
     nodes: int = 1  # of how many nodes the command itself speaks (--nnodes)
     elsewhere: bool = False  # other commands start the rest on other nodes, which may not be named
+    reach: int = 0  # GPUs of its node up to the last that a rank is put on, where the command leaves some out; 0 = none
 
 
 class Shortage(Struct, frozen=True):
@@ -23,16 +24,26 @@ class Shortage(Struct, frozen=True):
 
     ranks: int
     gpus: int
+    reach: int = 0
 
     @property
     def words(self) -> str:
         there = "is 1 GPU" if self.gpus == 1 else f"are {self.gpus} GPUs"
+        if self.reach:
+            return f"the command puts a rank on GPU {self.reach - 1} and there {there}"
         return f"the command starts {self.ranks} ranks and there {there}"
+
+    @property
+    def left_out(self) -> int:
+        """GPUs before the last rank's that the command gives to nobody."""
+        return max(0, self.reach - self.ranks)
 
 
 def shortage(world: World, gpus: Sequence[Device]) -> Shortage | None:
     """Ranks on other nodes count against the GPUs of all nodes that are named."""
     here, nodes = sum(device.node == 0 for device in gpus), len({device.node for device in gpus})
+    if world.reach > here >= world.here:
+        return Shortage(world.here, here, world.reach)
     if world.here > here:
         return Shortage(world.here, here)
     named = len(gpus) if nodes > 1 else here * world.nodes

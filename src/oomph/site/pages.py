@@ -17,9 +17,18 @@ from oomph.units import human
 STYLE = """:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
 body{max-width:72rem;margin:0 auto;padding:1rem}table{border-collapse:collapse;display:block;overflow-x:auto}
 th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884;vertical-align:top}
-td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}code{font-size:.85em}input{font:inherit;padding:.4rem;width:100%;
+td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}code{font-size:.85em}
+input{font:inherit;padding:.4rem;width:100%;
 box-sizing:border-box}ul{columns:22rem;padding-left:1.2rem}a{color:light-dark(#1456c7,#8ab4f8)}
 footer{margin-top:2rem;opacity:.7}
+@media(max-width:40rem){table,tbody{display:block}
+tr{display:grid;grid-template-columns:1fr 1fr;border-bottom:1px solid #8884;padding:.4rem 0}
+tr:first-child{display:none}td,td.n{border:0;padding:.1rem 0;text-align:left}
+td:first-child,td:last-child{grid-column:1/-1}
+td:nth-child(2)::before{content:"cards: "}td:nth-child(3)::before{content:"weights: "}
+td:nth-child(4)::before{content:"room: "}
+td:nth-child(5):not(:empty)::before{content:"KV: "}td:nth-child(6):not(:empty)::before{content:"at once: "}
+code{overflow-wrap:anywhere}}
 """
 SEARCH = """<script>const box=document.querySelector('input'),rows=[...document.querySelectorAll('li')];
 box.addEventListener('input',()=>{const words=box.value.toLowerCase().split(/\\s+/);

@@ -102,7 +102,8 @@ def _of_log(text: str, gpu: str | None, deployment: Deployment | None, engine: s
     gpus = parse_gpus(gpu or "auto")
     case = read_case(text, gpus=gpus)
     if case.failed or not case.has("serving"):
-        raise CannotPlan("no line of the log shows that the server was up: only a start that worked is a row")
+        what = "the log tells of a failure" if case.failed else "no line of the log shows that the server was up"
+        raise CannotPlan(f"{what}: only a start that worked is a row")
     if deployment is None:
         deployment = engine_named(case.rebuilt.engine or engine.partition("==")[0] or DEFAULT).failed_deployment(case)
         if deployment is None:
