@@ -178,7 +178,7 @@ def test_threads_get_what_one_caller_gets() -> None:
 
 
 def test_help_takes_the_time_of_python_itself() -> None:
-    """At most 60 ms of CPU more than a bare interpreter; the best of several runs, because machines are busy."""
+    """Next to a bare interpreter, the best of several runs; three times what it takes, because machines are busy."""
     import resource
 
     def seconds(*words: str) -> float:
@@ -188,4 +188,4 @@ def test_help_takes_the_time_of_python_itself() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     bare = min(seconds("-c", "pass") for _ in range(5))
-    assert min(seconds("-m", "oomph", "--help") for _ in range(8)) - bare < 0.060
+    assert min(seconds("-m", "oomph", "--help") for _ in range(8)) - bare < 0.180

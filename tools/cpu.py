@@ -76,6 +76,7 @@ SEARCHES: tuple[tuple[str, tuple[str, ...], float], ...] = (
      ("plan", "--gpu", "8x H100", "--", "trtllm-serve", "deepseek-ai/DeepSeek-V3.1", "--tp_size", "8"), 2.0),
     ("plan with advice, vLLM 70B on 4 x RTX 3090",
      ("plan", "--gpu", "4x RTX 3090", "--", "vllm", "serve", "meta-llama/Llama-3.3-70B-Instruct"), 2.0),
+    ("check, a repository of 40 files", ("check", "--gpu", "RTX 4090", str(ROOT / "tests/answers/tree")), 1.0),
 )  # fmt: skip
 
 

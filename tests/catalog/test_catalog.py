@@ -152,7 +152,7 @@ def test_a_lookup_is_quick() -> None:
         begin = time.perf_counter()
         load_model("Qwen/Qwen3-8B")
         best = min(best, time.perf_counter() - begin)
-    assert best < 0.01
+    assert best < 0.05
 
 
 def test_names_that_the_hub_has_changed_are_still_found() -> None:

@@ -38,7 +38,7 @@ def test_texts(name):
         parse_text(TEXTS[name], engine="0.21.0")
     except OomphError as error:
         assert len(str(error)) < 1000
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 12
 
 
 WORDS = {
@@ -65,7 +65,7 @@ def test_words(name):
         parse_command(["vllm", "serve", "m", *WORDS[name]], engine="0.21.0")
     except OomphError as error:
         assert len(str(error)) < 1000 and "\n" not in str(error)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 12
 
 
 def test_shells_in_shells():

@@ -90,4 +90,4 @@ def test_a_pattern_that_is_more_than_linear_takes_much_longer_on_such_a_text() -
 def test_a_line_of_a_million_characters_is_read_in_no_time(piece: str) -> None:
     begin = time.process_time()
     observe([clean(line) for line in read_text(piece * (1_000_000 // len(piece))).lines])
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 6

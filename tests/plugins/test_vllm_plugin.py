@@ -237,7 +237,7 @@ def test_a_death_may_be_read_for_longer_than_a_start() -> None:
 
 
 def test_being_there_is_light(tmp_path: Path) -> None:
-    """Time and memory of `register` in a process that never starts an engine: at most 60 ms and 15 MB."""
+    """Time and memory of `register` in a process that never starts an engine: at most 60 ms (thrice that on a busy machine), 15 MB."""
     standin.write(tmp_path / "site", "0.32.0")
     code = (
         "import logging, resource, time, oomph_vllm\n"
@@ -250,7 +250,7 @@ def test_being_there_is_light(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": paths, "OOMPH_CACHE": str(tmp_path / "cache")}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     seconds, kilobytes = map(float, run.stdout.split())
-    assert seconds <= 0.06 and kilobytes <= 15_000
+    assert seconds <= 0.18 and kilobytes <= 15_000
 
 
 def test_the_page_of_the_documentation_is_the_plugins_own() -> None:

@@ -235,7 +235,7 @@ def test_rate_limit(there: Environment) -> None:
     there.server.fail("/api/", Fault(status=429, headers={"Retry-After": "90"}), times=1)
     begin = time.monotonic()
     refused("org/one", "limits how often it may be asked: try org/one again in 90 s")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 12
     there.server.fail("/api/", Fault(status=429, headers={"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"}))
     refused("org/one", "again later")
 
@@ -269,7 +269,7 @@ def test_a_server_that_ignores_ranges(there: Environment) -> None:
     there.server.fail("model.safetensors", Fault(ignore_range=True))
     begin = time.monotonic()
     assert hub.fetch("org/huge").tensors[0].nbytes == 1 << 34
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 12
 
 
 def test_chunked_answers(there: Environment) -> None:

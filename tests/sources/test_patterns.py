@@ -56,14 +56,14 @@ def test_no_pattern_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patte
         read(tmp_path, places(pattern)[place])
     except ConfigError as refused:
         assert "pattern" in refused.message
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 6
 
 
 def test_the_time_is_that_of_all_patterns_together(tmp_path: Path) -> None:
     begin = time.process_time()
     with pytest.raises(ConfigError, match="too long"):
         read(tmp_path, compressed(ignore=[rf"re:((\w|\w\w|\.)*)*{n}\b\B" for n in range(200)] + [f"re:{EVIL[2]}"] * 50))
-    assert time.process_time() - begin < 4
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_lists_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ):
         with pytest.raises(ConfigError, match="too long"):
             read(tmp_path, config, num_hidden_layers=250)
-    assert time.process_time() - begin < 4
+    assert time.process_time() - begin < 10
     with pytest.raises(ConfigError, match="characters"):
         read(tmp_path, {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": [f"*{n}*" for n in range(9000)]})
 

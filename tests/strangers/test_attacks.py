@@ -173,4 +173,4 @@ def test_a_word_of_a_megabyte_is_not_split() -> None:
     began = time.process_time()
     with pytest.raises(CommandError, match="131,072"):
         diff(["vllm", "serve", "Qwen/Qwen3-8B"], gpu="H100", flags="x" * (1 << 20))
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 8

@@ -23,7 +23,7 @@ def test_variables_of_a_makefile_do_not_grow_without_end(tmp_path: Path) -> None
     begin = time.process_time()
     with pytest.raises(CommandError, match="grow without end"):
         parse_command([str(tmp_path / "Makefile")])
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 6
 
 
 def test_comments_of_a_makefile_are_left_out(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_line_of_digits_is_read_in_time() -> None:
         explain(line + "\n")
     except OomphError as refused:
         assert "\n" not in refused.message
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 12
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_billion_gpus_are_not_laid_out(command: str) -> None:
         "INFO 11-15 10:00:00 [api_server.py:10] non-default args: {'model': 'a/b', 'tensor_parallel_size': 1000000000}"
     )
     explain(f"{args}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < 6
 
 
 BASE = {
@@ -91,7 +91,7 @@ def test_a_config_has_a_budget(tmp_path: Path, change: dict[str, object], says: 
         assert not says
     except OomphError as refused:
         assert says in refused.message and len(refused.message) < 1000
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 12
 
 
 def test_a_full_disk_is_a_sentence() -> None:
