@@ -39,12 +39,12 @@ def build(builder: Builder) -> Skeleton:
     indexer = Indexer(text.integer("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
     net = _Net(
         builder,
-        text.integer("hidden_size"),
-        text.integer("num_attention_heads"),
-        text.integer("head_dim"),
-        tuple(ratios),
-        (_rope(text, rotary, "rope_theta", 1e4), _rope(text, rotary, "compress_rope_theta", 1.6e5)),
-        indexer,
+        hidden=text.integer("hidden_size"),
+        heads=text.integer("num_attention_heads"),
+        head_dim=text.integer("head_dim"),
+        ratios=tuple(ratios),
+        ropes=(_rope(text, rotary, "rope_theta", 1e4), _rope(text, rotary, "compress_rope_theta", 1.6e5)),
+        indexer=indexer,
     )
     layers = tuple(_layer(net, site) for site in net.builder.sites("layers", count))
     drafts = tuple(_draft(net, i, count + i) for i in range(nextn))

@@ -74,14 +74,14 @@ def _load_of(run: Run, rank: Rank) -> _Load:
     if not any(traits.expert_counts for traits in (run.traits, run.draft) if traits is not None):
         build = replace(build, experts=ExpertSetting())
     return _Load(
-        run.traits,
-        run.draft,
-        build,
-        _setting(run, build, rank.device),
-        settings.quantization,
-        settings.uses_drafts,
-        settings.max_num_batched_tokens if settings.uses_drafts else 0,
-        settings.flags.balancing if run.facts.loading.balancing_buffer else None,
+        traits=run.traits,
+        draft=run.draft,
+        build=build,
+        setting=_setting(run, build, rank.device),
+        quantization=settings.quantization,
+        uses_drafts=settings.uses_drafts,
+        tokens=settings.max_num_batched_tokens if settings.uses_drafts else 0,
+        balancing=settings.flags.balancing if run.facts.loading.balancing_buffer else None,
     )
 
 
