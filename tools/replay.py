@@ -265,8 +265,12 @@ def answers(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             yield from (answer(kind, case) for case in cases)
 
 
+OF_NEWEST = ("command", "concurrency", "gain_bytes", "tokens")  # figures and flags that the release decides
+
+
 def without_newest(fields: Fields, arguments: Sequence[str]) -> Fields:
-    """A lever may be the newest release, which a question does not name: another one is the same answer."""
+    """A lever may be the newest release, which a question does not name: another one is the same answer, whatever card
+    it would take and how much that would hold."""
     from oomph.engines.registry import engine_named
 
     text = json.dumps(fields)
@@ -275,6 +279,10 @@ def without_newest(fields: Fields, arguments: Sequence[str]) -> Fields:
     if version == newest or newest not in text:
         return fields
     renamed: Fields = json.loads(re.sub(rf"(?<![\d.]){re.escape(newest)}(?![\d.])", "NEWEST", text))
+    advice = renamed.get("advice") or {}
+    for fix in (*advice.get("fixes", ()), *advice.get("helps", ())):
+        if "NEWEST" in fix["change"]:
+            fix |= {"change": f"{fix['change'].partition('NEWEST')[0]}NEWEST"} | dict.fromkeys(OF_NEWEST)
     return renamed
 
 
