@@ -71,13 +71,13 @@ FACTS: tuple[Fact, ...] = (
         "MXFP4 drops the scales it copied",
         "model_executor/layers/fused_moe/oracle/mxfp4.py",
         "del layer.w13_weight_scale",
-        lambda v: _experts(v, "mxfp4") == "_mxfp4",
+        lambda v: _experts(v, "mxfp4") in ("_mxfp4", "_mxfp4_fours"),
     ),
     Fact(
         "unquantised experts swapped for FlashInfer by default",
         "model_executor/layers/fused_moe/oracle/unquantized.py",
         "def _get_priority_backends",
-        lambda v: _experts(v, "") == "_plain",
+        lambda v: _experts(v, "") != "_untouched",
     ),
     Fact(
         "LoRA's extra vocabulary",

@@ -55,6 +55,7 @@ class EngineCore:
     def __init__(self, config, executor_class):
         import oomph_vllm
         oomph_vllm.register()
+        self.vllm_config = config
         self.executor = executor_class(config)
         self.blocks = self._initialize_kv_caches(config)
     def _initialize_kv_caches(self, config):
@@ -65,6 +66,11 @@ class EngineCore:
         self.executor.worker.initialize_from_config(None)
         self.executor.worker.compile_or_warm_up_model()
         return 1985
+    def shutdown(self): pass
+class EngineCoreProc(EngineCore):
+    def run_busy_loop(self): raise SystemExit
+class DPEngineCoreProc(EngineCoreProc):
+    def run_busy_loop(self): raise AssertionError("a request that nobody knows")
 """,
     "vllm/v1/core/__init__.py": "",
     "vllm/v1/core/sched/__init__.py": "",
@@ -99,7 +105,7 @@ class Executor:
     "vllm/v1/worker/gpu/model_runner.py": """
 import torch
 class GPUModelRunner:
-    def __init__(self, config): self.config, self.model_memory_usage = config, 16394145792
+    def __init__(self, config): self.config, self.vllm_config, self.model_memory_usage = config, config, 16394145792
     def profile_cudagraph_memory(self): return 602013696
     def capture_model(self):
         if self.config.fails_at == "cudagraph_capture": raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -109,7 +115,7 @@ class GPUModelRunner:
     "vllm/v1/worker/gpu_model_runner.py": """
 import torch
 class GPUModelRunner:
-    def __init__(self, config): self.config, self.model_memory_usage = config, 16394145792
+    def __init__(self, config): self.config, self.vllm_config, self.model_memory_usage = config, config, 16394145792
     def profile_cudagraph_memory(self): return 602013696
     def capture_model(self):
         if self.config.fails_at == "cudagraph_capture": raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -131,7 +137,8 @@ class Linear:
             "23.99 GiB of which 21.00 MiB is free.")
 
 class Worker:
-    def __init__(self, config): self.vllm_config, self.rank, self.model_runner = config, 0, GPUModelRunner(config)
+    def __init__(self, config, rank=0):
+        self.vllm_config, self.rank, self.model_runner = config, rank, GPUModelRunner(config)
     def init_device(self):
         self.device = SimpleNamespace(index=0)
         self.init_snapshot = SimpleNamespace(free_memory=24 * 2**30, total_memory=25757220864)
@@ -151,8 +158,54 @@ class Worker:
     def sleep(self, level=1): pass
     def wake_up(self, tags=None): pass
 """,
+    "several.py": """
+import copy, os, time
+import oomph_vllm
+oomph_vllm.register()
+from vllm.v1.engine.core import DPEngineCoreProc, EngineCoreProc
+from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.executor.abstract import Executor
+from vllm.v1.worker.gpu_worker import Worker
+
+class OfTwoRanks(Executor):
+    "The second rank is a process of its own, which dies or is killed."
+    def _init_executor(self):
+        if not (child := os.fork()):
+            worker = Worker(self.config, rank=1)
+            worker.init_device()
+            if self.config.fails_at == "a rank": self.config.fails_at = "weights_load"
+            try: worker.load_model()
+            finally: os._exit(9)
+        os.waitpid(child, 0)
+        raise RuntimeError("WorkerProc initialization failed")
+
+def attempt(act):
+    try: act()
+    except Exception as error: print("raised", type(error).__name__, error, flush=True)
+
+def play(config, kinds):
+    for number, kind in enumerate(kinds):
+        config = copy.deepcopy(config)
+        config.instance_id = str(1000 + number)
+        config.fails_at = kind if kind in ("weights_load", "a rank") else ""
+        config.parallel_config.data_parallel_index = 2 if kind == "replica" else 0
+        if kind in ("a rank", "a lost rank"):
+            attempt(lambda: EngineCoreProc(config, OfTwoRanks))
+        elif kind == "loop":
+            attempt(lambda: DPEngineCoreProc(config, Executor).run_busy_loop())
+        elif kind in ("ended", "killed"):
+            if not (child := os.fork()):
+                engine = EngineCoreProc(config, Executor)
+                if kind == "ended": engine.shutdown()
+                os._exit(0)
+            os.waitpid(child, 0)
+        elif kind == "gone":
+            print("told", EngineDeadError())
+        else:
+            attempt(lambda: EngineCoreProc(config, Executor))
+""",
     "play.py": """
-import json, logging, sys
+import json, logging, sys, time
 from types import SimpleNamespace as N
 handler = logging.StreamHandler(sys.stdout)
 handler.setFormatter(logging.Formatter("%(message)s"))
@@ -163,7 +216,7 @@ from vllm.v1.engine.core import EngineCore
 from vllm.v1.executor.abstract import Executor
 asked = json.loads(sys.argv[1])
 config = N(
-    fails_at=asked.get("fails_at", ""),
+    fails_at=asked.get("fails_at", ""), instance_id=str(time.time_ns()),
     model_config=N(model=asked["model"], max_model_len=asked.get("max_model_len", 4096), dtype="torch.bfloat16",
                    enforce_eager=False, hf_config=N(), runner_type="generate", quantization=None),
     cache_config=N(gpu_memory_utilization=0.92, cache_dtype="auto", enable_prefix_caching=True),
@@ -172,6 +225,10 @@ config = N(
     compilation_config=N(cudagraph_mode=N(name="FULL_AND_PIECEWISE"), cudagraph_capture_sizes=[1, 2, 4]),
 )
 exec(asked.get("first", ""))
+if asked.get("engines"):
+    import several
+    several.play(config, asked["engines"])
+    sys.exit()
 if asked.get("killed_at"):
     import os, time, oomph_vllm
     oomph_vllm.register()

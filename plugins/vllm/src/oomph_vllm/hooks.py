@@ -40,6 +40,9 @@ _WORKER, _V1, _V2 = "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu_model_runne
 HOOKS = (
     Hook("vllm.v1.executor.abstract", "Executor.__init__", "engine_start", "the resolved configuration"),
     Hook("vllm.v1.engine.core", "EngineCore._initialize_kv_caches", "kv_check", "the KV cache's blocks"),
+    Hook("vllm.v1.engine.core", "EngineCore.shutdown", "engine_ends", "that the engine ended in order"),
+    Hook("vllm.v1.engine.core", "EngineCoreProc.run_busy_loop", "engine_loop", "an error of the engine's own process"),
+    Hook("vllm.v1.engine.core", "DPEngineCoreProc.run_busy_loop", "engine_loop", "the same, of a replica"),
     Hook("vllm.v1.engine.utils", "wait_for_engine_startup", "engine_gone", "whether the engine died without a word"),
     Hook("vllm.v1.engine.exceptions", "EngineDeadError.__init__", "engine_gone", "the same, once it serves"),
     Hook(_WORKER, "Worker.init_device", "startup_free_memory", "memory at the first snapshot"),

@@ -109,7 +109,8 @@ def killed(record: Mapping[str, Any], file: Path | None) -> list[str]:
 def death(record: Mapping[str, Any], file: Path | None) -> list[str]:
     died, explanation = record["death"], record.get("explanation", {})
     part = f", in {died['part']}" if died["part"] else ""
-    text = [f"DIED {stage_words(died['stage'])}{part}: {died['error']}"]
+    rank = f", on rank {record['rank']}" if record["rank"] else ""
+    text = [f"DIED {stage_words(died['stage'])}{part}{rank}: {died['error']}"]
     if gpu := died["gpu"]:
         others = gpu["total"] - gpu["free"] - gpu["reserved"]
         text.append(

@@ -20,23 +20,25 @@ WAIT_S = 3.0  # of the five seconds that a reading may take
 class Planned:
     """A plan that is being made. `answer` is the contract's JSON, or empty while and where there is none."""
 
-    def __init__(self, config: Any, version: str, say: bool) -> None:
+    def __init__(self, config: Any, version: str, its_run: run.Run, say: bool) -> None:
         self.answer: dict[str, Any] = {}
         self.plan: Any = None
         self._used_before = state.used()  # the engine's own context is not there yet, and will be while this is planned
-        self._thread = threading.Thread(target=self._make, args=(config, version, say), name="oomph-plan", daemon=True)
+        self._thread = threading.Thread(
+            target=self._make, args=(config, version, its_run, say), name="oomph-plan", daemon=True
+        )
         self._thread.start()
 
     def wait(self) -> None:
         self._thread.join(WAIT_S)
 
-    def _make(self, config: Any, version: str, say: bool) -> None:
+    def _make(self, config: Any, version: str, its_run: run.Run, say: bool) -> None:
         try:
             began = time.perf_counter()
             first = make_plan(words(config), version, value_at(config, "model_config.revision"))
             self.plan = self._without_ourselves(first)
             self.answer = self.plan.to_dict()
-            run.write("cards", {"gpus": [card_of(gpu) for gpu in self.plan.deployment.gpus]})
+            its_run.write("cards", {"gpus": [card_of(gpu) for gpu in self.plan.deployment.gpus]})
             if say:
                 lines.say(lines.foreseen(self.answer, time.perf_counter() - began))
         except Exception as error:

@@ -4,6 +4,7 @@ A worker keeps its stages and what vLLM measured; the engine makes the plan besi
 ready. An error is written down where it is first seen: the hook that is innermost names the stage.
 """
 
+import os
 import sys
 import time
 import traceback
@@ -16,96 +17,109 @@ from oomph_vllm.frames import frames_of, part_of
 from oomph_vllm.hooks import Hook, Watch
 
 _NOT_DEATHS = (KeyboardInterrupt, SystemExit, GeneratorExit, Refused)
+_LOOP, _END, _GONE = "engine_loop", "engine_ends", "engine_gone"
+_OF_THE_ENGINE = ("engine_start", "kv_check", _LOOP)  # run where workers may be processes of their own
 
 
-class Process:
-    """What this process has seen so far."""
+class Engine:
+    """What this process has seen of one engine. A process may have several, one after another or at once."""
 
-    rank = 0
-    device: Any = None
-    config: Any = None
-    record: dict[str, Any] | None = None
-    plan: "planning.Planned | None" = None
-
-
-def _record() -> dict[str, Any]:
-    if Process.record is None:
-        Process.record = {
-            "oomph_record": 1, "engine": {"name": "vllm", "version": version()}, "stages": [], "measured": {},
+    def __init__(self, config: Any, its_run: run.Run) -> None:
+        self.config, self.run = config, its_run
+        self.rank, self.device = 0, None
+        self.plan: planning.Planned | None = None
+        self.record: dict[str, Any] = {
+            "oomph_record": 1, "engine": {"name": "vllm", "version": version()}, "pid": os.getpid(), "stages": [],
+            "measured": {},
         }  # fmt: skip
-    return Process.record
+
+    @property
+    def name(self) -> str:
+        return f"rank{self.rank}"
+
+    def look_at(self, owner: Any) -> None:
+        """A worker knows its rank from the start and its device once it is initialised."""
+        self.rank = int(getattr(owner, "rank", self.rank) or 0)
+        self.device = self.device or getattr(owner, "device", None)
+
+
+_engines: dict[tuple[int, str], Engine] = {}  # by process: a worker that is forked has seen nothing yet
+
+
+def _engine_of(args: Sequence[Any]) -> Engine:
+    """By the configuration that the function was called with, or that its object keeps."""
+    config = next((found for each in args if (found := _config_of(each)) is not None), None)
+    its_run = run.of(config)
+    return _engines.setdefault((os.getpid(), its_run.name), Engine(config, its_run))
+
+
+def _config_of(each: Any) -> Any:
+    if (config := getattr(each, "vllm_config", None)) is not None:
+        return config
+    return each if hasattr(each, "model_config") and hasattr(each, "parallel_config") else None
 
 
 def version() -> str:
     return str(getattr(sys.modules.get("vllm.version"), "__version__", "") or "")
 
 
-def _name() -> str:
-    return f"rank{Process.rank}"
-
-
-def _look_at(owner: Any) -> None:
-    """Who this process is: a worker knows its rank from the start and its device once it is initialised."""
-    Process.rank = int(getattr(owner, "rank", Process.rank) or 0)
-    Process.config = Process.config or getattr(owner, "vllm_config", None)
-    Process.device = Process.device or getattr(owner, "device", None)
-
-
 def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
-    owner = args[0] if args else None
-    if hook.stage == "engine_gone":
+    if hook.stage in (_GONE, _LOOP):
         return
+    engine = _engine_of(args)
     if hook.stage == "engine_start":
-        _engine_starts(next((each for each in args[1:] if hasattr(each, "model_config")), None))
+        _engine_starts(engine)
         return
-    _look_at(owner)
+    if hook.stage == _END:
+        if not engine.run.lost("rank*.json"):
+            engine.run.claim("ended", otherwise=False)
+        return
+    engine.look_at(args[0] if args else None)
     if hook.stage == "weights_load":
         recording.begin()
-    stage = {"stage": hook.stage, "at": time.time(), "before": state.gpu(Process.device)}
-    record = _record()
-    record["stages"].append(stage)
+    stage = {"stage": hook.stage, "at": time.time(), "before": state.gpu(engine.device)}
+    engine.record["stages"].append(stage)
     if hook.stage != "kv_check":
-        record["reached"] = hook.stage
-        run.write(_name(), record)
+        engine.record["reached"] = hook.stage
+        engine.run.write(engine.name, engine.record)
 
 
 def after(hook: Hook, args: Sequence[Any], result: Any) -> None:
-    if hook.stage == "engine_start":
+    if hook.stage == _GONE and hook.name.startswith("EngineDeadError"):
+        _look_for_kills()
+    if hook.stage in ("engine_start", _GONE, _LOOP, _END):
         return
-    if hook.stage == "engine_gone":
-        if hook.name.startswith("EngineDeadError"):
-            _engine_gone()
-        return
-    _look_at(args[0] if args else None)
+    engine = _engine_of(args)
+    engine.look_at(args[0] if args else None)
     if hook.stage == "runtime_request":
-        _serves(hook, args)
+        _serves(hook, args, engine)
         return
-    record = _record()
+    record = engine.record
     stage: dict[str, Any] = next((each for each in reversed(record["stages"]) if each["stage"] == hook.stage), {})
-    stage |= {"seconds": round(time.time() - stage.get("at", time.time()), 3), "after": state.gpu(Process.device)}
-    record["measured"] |= _measured(hook.stage, args[0] if args else None, result)
+    stage |= {"seconds": round(time.time() - stage.get("at", time.time()), 3), "after": state.gpu(engine.device)}
+    record["measured"] |= _measured(hook.stage, args[0] if args else None, result, engine)
     if hook.stage == "kv_check":
-        _engine_ready()
+        _engine_ready(engine)
         return
-    run.write(_name(), record)
+    engine.run.write(engine.name, record)
 
 
-def _serves(hook: Hook, args: Sequence[Any]) -> None:
+def _serves(hook: Hook, args: Sequence[Any], engine: Engine) -> None:
     """OOMPH=watch: the engine's process sees the requests, a worker sees the card."""
     if hook.name == "Scheduler.schedule":
         serving.look_at_scheduler(args[0])
-    elif Process.rank == 0:
-        record = _record()
+    elif engine.rank == 0:
+        record = engine.record
         ready: dict[str, Any] = next((each for each in record["stages"] if each["stage"] == "sampler_warmup"), {})
         allocated = int(ready.get("after", {}).get("allocated", 0))
-        serving.look_at_card(state.gpu(Process.device), allocated, int(record["measured"].get("activation_peak", 0)))
+        serving.look_at_card(state.gpu(engine.device), allocated, int(record["measured"].get("activation_peak", 0)))
 
 
 def _is_due() -> bool:
     return mode() == "watch" and serving.is_due()
 
 
-def _measured(stage: str, owner: Any, result: Any) -> dict[str, int]:
+def _measured(stage: str, owner: Any, result: Any, engine: Engine) -> dict[str, int]:
     """By the names of `oomph learn`, as vLLM itself counts them."""
     fields = {
         "startup_free_memory": {"free": "init_snapshot.free_memory", "total": "init_snapshot.total_memory",
@@ -120,7 +134,7 @@ def _measured(stage: str, owner: Any, result: Any) -> dict[str, int]:
     if stage in ("cudagraph_capture", "cudagraph_profile") and isinstance(result, int):
         values["captured" if stage == "cudagraph_capture" else "cudagraph"] = result
     if stage == "sampler_warmup":
-        values["ready_free"] = state.gpu(Process.device).get("free")
+        values["ready_free"] = state.gpu(engine.device).get("free")
     return {name: int(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
@@ -133,97 +147,124 @@ def _activation(owner: Any) -> int | None:
     return int(peak) - (int(value_at(owner, "cudagraph_memory_estimate") or 0) if applied else 0)
 
 
-def _engine_starts(config: Any) -> None:
+def _engine_starts(engine: Engine) -> None:
     """The plan, in a thread beside the start; with OOMPH=refuse, or before workers are forked, it is waited for."""
-    if config is None:
+    config = engine.config
+    if config is None or not _speaks_for_all(config):
         return
-    Process.config = config
-    if value_at(config, "parallel_config.data_parallel_rank"):
-        return  # the first replica speaks for all
     run.forget_old()
-    Process.plan = planning.Planned(config, version(), say=mode() != "quiet")
+    engine.run.write("engine", {"pid": os.getpid(), "command": words(config)})
+    engine.plan = planning.Planned(config, version(), engine.run, say=mode() != "quiet")
     several = int(value_at(config, "parallel_config.world_size") or 1) > 1
     if mode() == "refuse" or several:
-        Process.plan.wait()
-    if mode() == "refuse" and Process.plan.answer.get("verdict", {}).get("outcome") == "fails":
-        raise Refused(f"oomph: {lines.verdict(Process.plan.answer)} (OOMPH=refuse)")
+        engine.plan.wait()
+    if mode() == "refuse" and engine.plan.answer.get("verdict", {}).get("outcome") == "fails":
+        raise Refused(f"oomph: {lines.verdict(engine.plan.answer)} (OOMPH=refuse)")
 
 
-def _engine_ready() -> None:
+def _speaks_for_all(config: Any) -> bool:
+    """The first replica, on the first node, and of engines that a launcher such as torchrun starts the first one."""
+    is_launched = value_at(config, "parallel_config.distributed_executor_backend") == "external_launcher"
+    rank = os.environ.get("RANK", "0") if is_launched else "0"
+    return not run.replica(config) and not value_at(config, "parallel_config.node_rank_within_dp") and rank == "0"
+
+
+def _engine_ready(engine: Engine) -> None:
     """Planned against measured, and the record for `oomph learn`."""
-    rank = run.read("rank0") or _record()
-    if Process.plan is None:
+    rank = engine.run.read("rank0") or engine.record
+    engine.run.write("engine", {**engine.run.read("engine"), "pid": os.getpid(), "reached": "runtime_request"})
+    if engine.plan is None:
         return
-    Process.plan.wait()
+    engine.plan.wait()
     record = {
-        **rank, "kind": "start", "card": state.card(), "command": words(Process.config), "planned": Process.plan.answer,
+        **rank, "kind": "start", "card": state.card(), "command": words(engine.config), "planned": engine.plan.answer,
         "environment": environment(),
     }  # fmt: skip
-    run.write("start", record)
+    engine.run.write("start", record)
     if mode() != "quiet":
-        lines.say(lines.ledger(Process.plan.answer, rank["measured"]))
-    Process.plan.learn(rank["measured"])
+        lines.say(lines.ledger(engine.plan.answer, rank["measured"]))
+    engine.plan.learn(rank["measured"])
 
 
 def failed(hook: Hook, args: Sequence[Any], error: BaseException) -> None:
-    if isinstance(error, _NOT_DEATHS) or getattr(error, "_oomph_seen", False):
+    if isinstance(error, _NOT_DEATHS) or hook.stage == _END or getattr(error, "_oomph_seen", False):
         return
-    if hook.stage == "engine_gone":
-        _engine_gone(error)
+    if hook.stage == _GONE:
+        _look_for_kills(error)
         return
     error._oomph_seen = True  # type: ignore[attr-defined]
-    _look_at(args[0] if args else None)
-    if hook.stage == "engine_start" and run.has_death():
-        return  # a worker in a process of its own has said it
-    index = getattr(Process.device, "index", 0) or 0
+    engine = _engine_of(args)
+    engine.look_at(args[0] if args else None)
+    if hook.stage in _OF_THE_ENGINE:
+        if engine.run.has_death():
+            return  # a worker in a process of its own has said it
+        if engine.run.lost("rank*.json"):
+            _say_killed(engine.run, error)
+            return
+    _say_death(hook, args, error, engine)
+
+
+def _say_death(hook: Hook, args: Sequence[Any], error: BaseException, engine: Engine) -> None:
+    """Every rank that dies writes its record; the first of them explains it."""
+    index = getattr(engine.device, "index", 0) or 0
     record = {
-        **_record(), "kind": "death", "card": state.card(index), "environment": environment(),
-        "command": words(Process.config) if Process.config is not None else [], "gpus": _cards(),
+        **engine.record, "kind": "death", "card": state.card(index), "environment": environment(),
+        "command": words(engine.config) if engine.config is not None else [], "gpus": _cards(engine),
+        "rank": engine.rank,
         "death": {
-            "stage": _stage(hook), "error": type(error).__name__, "message": str(error)[:4000], "part": part_of(error),
-            "frames": frames_of(error)[-40:], "gpu": state.gpu(Process.device),
+            "stage": _stage(hook, engine), "error": type(error).__name__, "message": str(error)[:4000],
+            "part": part_of(error), "frames": frames_of(error)[-40:], "gpu": state.gpu(engine.device),
             "holders": state.holders(index), "host": state.host(),
             "batch": _batch(args),
         },
         "log": [*log_lines.kept(), *"".join(traceback.format_exception(error)).splitlines()],
     }  # fmt: skip
-    if (snapshot := recording.write(Process.rank)) is not None:
+    if (snapshot := recording.write(engine.rank)) is not None:
         record["snapshot"] = str(snapshot)
-    file = run.write(f"death-{_name()}", record)
-    if Process.rank == 0:
+    file = engine.run.write(f"death-{engine.name}", record)
+    if engine.run.claim("said", otherwise=engine.rank == 0):
         record["explanation"] = planning.explained(record)
-        file = run.write(f"death-{_name()}", record) or file
+        file = engine.run.write(f"death-{engine.name}", record) or file
         if mode() != "quiet":
             lines.say(lines.death(record, file))
 
 
-def _cards() -> list[dict[str, Any]]:
+def _cards(engine: Engine) -> list[dict[str, Any]]:
     """The cards as the plan found them before the engine took anything."""
-    if Process.plan is not None:
-        Process.plan.wait()
-    return list((run.read("cards") or {}).get("gpus", []))
+    if engine.plan is not None:
+        engine.plan.wait()
+    return list(engine.run.read("cards").get("gpus", []))
 
 
-def _engine_gone(error: BaseException | None = None) -> None:
-    """In the process that waits for the engine: a kill leaves no error, only the stage that was reached."""
-    rank = run.read("rank0")
-    if rank is None or run.read("killed") or run.has_death():
+def _look_for_kills(error: BaseException | None = None) -> None:
+    """In the process that waits for engines: a kill leaves no error, only a process that is gone."""
+    for its_run in run.of_this_group():
+        has_ended = its_run.has_death() or (its_run.folder / "ended").exists()
+        if not has_ended and its_run.lost():
+            _say_killed(its_run, error)
+
+
+def _say_killed(its_run: run.Run, error: BaseException | None) -> None:
+    rank, engine = next(iter(its_run.lost("rank*.json")), its_run.read("rank0")), its_run.read("engine")
+    if not rank or not its_run.claim("said", otherwise=False):
         return
-    stage = "runtime_request" if run.read("start") else str(rank.get("reached", "other"))
+    stage = str(engine.get("reached") or rank.get("reached", "other"))
     record = {
-        **rank, "kind": "death", "card": state.card(), "gpus": _cards(), "environment": environment(),
-        "command": list((run.read("start") or {}).get("command", [])),
+        **rank, "kind": "death", "card": state.card(), "gpus": its_run.read("cards").get("gpus", []),
+        "environment": environment(), "command": engine.get("command", []),
         "death": {"stage": stage, "host": state.host(), "killed": True},
         "log": [*log_lines.kept(), *str(error or "").splitlines(), lines.KILLED.format(lines.stage_words(stage))],
     }  # fmt: skip
-    file = run.write("killed", record)
+    file = its_run.write("killed", record)
     if mode() != "quiet":
         lines.say(lines.killed(record, file))
 
 
-def _stage(hook: Hook) -> str:
-    """An executor that fails has started nothing yet, as far as this process knows."""
-    reached = [each["stage"] for each in _record()["stages"] if "after" not in each]
+def _stage(hook: Hook, engine: Engine) -> str:
+    """The engine's own process has started nothing itself: what it waited for is what its workers had reached."""
+    if hook.stage == _LOOP:
+        return "runtime_request"
+    reached = [each["stage"] for each in engine.record["stages"] if "after" not in each]
     return hook.stage if hook.stage != "engine_start" else (reached[-1] if reached else "other")
 
 
