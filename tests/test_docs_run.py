@@ -101,6 +101,29 @@ def test_the_manual_pages() -> None:
     assert {path.name: path.read_text() for path in manpages.FOLDER.glob("*.1")} == manpages.texts(), "run: make pages"
 
 
+HOUSES = (ROOT, ROOT / "src" / "oomph")
+FOLDERS = "|".join({one.name for house in HOUSES for one in house.iterdir() if one.is_dir() and one.name != "build"})
+LLAMA_CPP = ("tools/server/", "src/models/")  # of llama.cpp's source
+WRITTEN = [
+    *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("plugins/*/*.md"),
+    *ROOT.glob(".github/**/*.yml"),
+]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_targets_that_it_names_are_there(path: Path) -> None:
+    """A word in capitals stands for any name."""
+    text = path.read_text()
+    named = {name.rstrip("./") for name in re.findall(rf"(?<![\w/.:-])((?:{FOLDERS})/[\w./*-]+)", text)}
+    patterns = {re.sub(r"\b[A-Z_]{2,}\b", "*", name) for name in named if not name.startswith(LLAMA_CPP)}
+    assert {p for p in patterns if not any(list(house.glob(p)) for house in (*HOUSES, path.parent))} == set()
+    makefile = (ROOT / "Makefile").read_text()
+    called = {word for line in re.findall(r"(?:`| )make ([a-z][a-z ]*)`", text) for word in line.split()}
+    assert {word for word in called if not re.search(rf"^{word}:", makefile, re.MULTILINE)} == set()
+
+
 def test_llms_txt_names_files_that_are_there() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text()):
         assert (ROOT / target).exists(), target

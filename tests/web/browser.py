@@ -26,6 +26,10 @@ ARGS = [
 ]
 
 
+# Milliseconds until a wait is given up: only what never comes fails a test, not a machine with other work.
+PATIENCE = 180_000
+
+
 @contextmanager
 def served(delay: float = 0) -> Iterator[str]:
     """The address of a page, with its token; its server waits so many seconds before each answer."""
@@ -76,6 +80,7 @@ def launched(chromium: Any) -> Iterator[Any]:
 def watched(browser: Any) -> Watched:
     """One page for all tests of a file: a new one costs three times what opening the address again does."""
     page = browser.new_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    page.set_default_timeout(PATIENCE)
     tab = Watched(page, [], [])
     page.on("console", lambda m: tab.console.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda e: tab.console.append(str(e)))
@@ -101,9 +106,9 @@ def opened(tab: Watched, address: str, gpu: str = "RTX 4090") -> Iterator[Any]:
     assert [url for url in tab.requests if not url.startswith((host, "blob:", "data:", "about:"))] == []
 
 
-def wait(page: Any, condition: str, argument: Any = None, timeout: int = 30_000) -> None:
+def wait(page: Any, condition: str, argument: Any = None) -> None:
     """Until it holds. It is asked 20 times a second: to ask for every frame makes the browser paint each of them."""
-    page.wait_for_function(condition, arg=argument, timeout=timeout, polling=50)
+    page.wait_for_function(condition, arg=argument, polling=50)
 
 
 def faults(page: Any, rules: dict[str, Any] | None = None, inside: str = "html") -> list[tuple[str, str]]:
@@ -157,9 +162,9 @@ def answered(page: Any) -> None:
     wait(page, "() => !document.querySelector('#view.stale') && document.getElementById('view').children.length")
 
 
-def settled(page: Any, words: str, timeout: int = 20_000) -> None:
+def settled(page: Any, words: str) -> None:
     """Until the verdict says so."""
-    wait(page, "w => document.querySelector('#view:not(.stale) .verdict')?.textContent.includes(w)", words, timeout)
+    wait(page, "w => document.querySelector('#view:not(.stale) .verdict')?.textContent.includes(w)", words)
 
 
 def show(page: Any, view: str) -> None:

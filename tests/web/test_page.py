@@ -117,16 +117,16 @@ def test_the_browser_s_back_returns_to_the_view_and_the_command_before(page: Any
     paste(page, "vllm serve Qwen/Qwen3-32B")
     settled(page, "WILL NOT START")
     show(page, "what_if")
-    page.wait_for_selector(".view.what-if", timeout=30_000)
+    page.wait_for_selector(".view.what-if")
     paste(page, FITS)
     settled(page, "FITS")
     page.go_back()
-    page.wait_for_selector("#view:not(.stale) .view.what-if", timeout=30_000)
+    page.wait_for_selector("#view:not(.stale) .view.what-if")
     page.go_back()
     settled(page, "WILL NOT START")
     assert page.input_value("#text") == "vllm serve Qwen/Qwen3-32B"
     page.go_forward()
-    page.wait_for_selector("#view:not(.stale) .view.what-if", timeout=30_000)
+    page.wait_for_selector("#view:not(.stale) .view.what-if")
 
 
 def test_deployments_of_a_file_are_tabs(page: Any) -> None:
@@ -151,7 +151,7 @@ def test_deployments_of_a_file_are_tabs(page: Any) -> None:
 )
 def test_a_log_is_explained(page: Any, log: str, cause: str, stage: str) -> None:
     drop(page, "server.log", log)
-    page.wait_for_selector(".view.explain", timeout=20_000)
+    page.wait_for_selector(".view.explain")
     assert page.get_attribute(".view.explain", "data-cause") == cause
     assert page.get_attribute(".view.explain", "data-stage") == stage
     assert page.locator(".evidence mark").count() >= 1
@@ -160,10 +160,10 @@ def test_a_log_is_explained(page: Any, log: str, cause: str, stage: str) -> None
 def test_the_question_where_it_failed_has_two_buttons(page: Any) -> None:
     text = "It crashes during inference with vllm serve Qwen/Qwen3-8B:\ntorch.OutOfMemoryError: CUDA out of memory."
     drop(page, "post.log", f"{text} Tried to allocate 1.50 GiB.\n")
-    page.wait_for_selector(".view.explain button.answer", timeout=20_000)
+    page.wait_for_selector(".view.explain button.answer")
     assert "most likely" in page.inner_text(".verdict")
     page.get_by_role("button", name="No", exact=True).click()
-    page.wait_for_selector(".view.explain[data-stage=weights_load]", timeout=20_000)
+    page.wait_for_selector(".view.explain[data-stage=weights_load]")
     assert page.locator("button.answer").count() == 0
 
 
@@ -177,7 +177,7 @@ def test_runs_of_a_log_are_tabs(page: Any) -> None:
         "utilization (0.92, 21.64 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
     )
     drop(page, "server.log", (args + start + died) * 2)
-    page.wait_for_selector(".view.explain", timeout=20_000)
+    page.wait_for_selector(".view.explain")
     tabs = page.locator("#tabs [role=tab]")
     assert tabs.count() == 2
     lines = page.inner_text(".evidence mark >> nth=0")
@@ -189,7 +189,7 @@ def test_the_first_remedy_of_a_log_stands_in_its_verdict(page: Any) -> None:
     drop(page, "server.log", QWEN)
     page.wait_for_selector(".view.explain .verdict .best .apply")
     label = page.inner_text(".verdict .best code")
-    assert page.inner_text(".changes .change .label") == label
+    assert label not in page.locator(".works .change .label").all_inner_texts(), "it stands there once"
 
 
 def test_the_start_can_be_scrubbed(page: Any) -> None:
@@ -204,7 +204,7 @@ def test_the_start_can_be_scrubbed(page: Any) -> None:
 
 def test_models_have_their_size_licence_and_a_command_to_copy(page: Any) -> None:
     show(page, "models")
-    page.wait_for_selector("#view:not(.stale) .view.models table .copy", timeout=60_000)
+    page.wait_for_selector("#view:not(.stale) .view.models table .copy")
     heads = page.locator(".view.models table").first.locator("th").all_inner_texts()
     assert "parameters" in heads and "licence" in heads
     page.click(".view.models table .copy >> nth=0")
@@ -214,8 +214,8 @@ def test_models_have_their_size_licence_and_a_command_to_copy(page: Any) -> None
 def test_apply_a_remedy_of_a_log_and_see_it_fit(page: Any) -> None:
     set_gpu(page, "2x RTX 5070 Ti")
     drop(page, "server.log", GEMMA)
-    page.wait_for_selector(".view.explain", timeout=20_000)
-    page.locator(".change", has_text="AWQ").get_by_role("button", name="Apply").first.click()
+    page.wait_for_selector(".view.explain")
+    page.locator(".change, .best", has_text="AWQ").get_by_role("button", name="Apply").first.click()
     settled(page, "FITS")
 
 
@@ -247,7 +247,7 @@ def test_fit_is_a_front_whose_points_load_their_command(page: Any) -> None:
     paste(page, "Qwen/Qwen3-8B")
     page.wait_for_selector(".treemap")
     show(page, "fit")
-    page.wait_for_selector(".scatter .point", timeout=60_000)
+    page.wait_for_selector(".scatter .point")
     point = page.locator(".scatter .point").last
     point.hover()
     wait(page, "() => !document.getElementById('tip').hidden")
@@ -265,7 +265,7 @@ def test_engines_releases_and_cards(page: Any) -> None:
     paste(page, FITS)
     settled(page, "FITS")
     show(page, "compare")
-    page.wait_for_selector(".compare table", timeout=60_000)
+    page.wait_for_selector(".compare table")
     assert "llama.cpp" in page.inner_text(".compare table")
     show(page, "diff")
     page.select_option("[data-form=diff] [name=engine]", "vllm==0.21.0")
@@ -273,14 +273,14 @@ def test_engines_releases_and_cards(page: Any) -> None:
     wait(page, "() => document.querySelector('.diff .heading')?.textContent.includes('0.21.0')")
     assert "model_runner" in page.inner_text(".diff")
     show(page, "cards")
-    page.wait_for_selector(".cards .scatter", timeout=100_000)
+    page.wait_for_selector(".cards .scatter")
 
 
 def test_simulate_draws_charts_with_a_cursor(page: Any) -> None:
     paste(page, FITS)
     settled(page, "FITS")
     show(page, "simulate")
-    page.wait_for_selector(".plot canvas", timeout=60_000)
+    page.wait_for_selector(".plot canvas")
     assert "USERS" in page.inner_text(".verdict")
     plot = page.locator(".plot .u-over").first
     plot.scroll_into_view_if_needed()
@@ -306,7 +306,7 @@ def test_long_work_can_be_cancelled(page: Any) -> None:
     page.evaluate("document.querySelector('[data-form=simulate] [name=users]').value = 100000")
     page.evaluate("document.querySelector('[data-form=simulate] [name=output]').value = 100000")
     show(page, "simulate")
-    page.wait_for_selector("#status:not([hidden])", timeout=10_000)
+    page.wait_for_selector("#status:not([hidden])")
     assert "Simulating" in page.inner_text("#status")
     page.click("#cancel")
     page.wait_for_selector("#status", state="hidden")
@@ -346,35 +346,30 @@ def test_the_keyboard_is_enough(page: Any) -> None:
     page.wait_for_selector(".view.plan")
 
 
-def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
-    """50 MB: progress, an answer within 5 s, and a page that answers meanwhile."""
+def test_a_long_log_is_sent_as_it_is(page: Any) -> None:
+    """50 MB: the page itself reads nothing of it, which would stop it from answering meanwhile."""
     line = (
         "INFO 11-15 10:00:01 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
         "throughput: 0.0 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: "
         "0.0%\n"
     )
-    page.evaluate("window.longest = 0; window.last = performance.now(); window.beat = setInterval(() => { const now ="
-                  " performance.now(); longest = Math.max(longest, now - last); last = now; }, 20)")  # fmt: skip
     page.evaluate(
         "([line, log]) => { window.big = new File([line.repeat(Math.ceil(5e7 / line.length)), log], 'big.log'); }",
         [line, QWEN],
     )
-    page.evaluate("window.longest = 0; window.began = performance.now(); window.shown = false")
     page.evaluate(
-        "() => { const line = document.getElementById('status');"
-        " new MutationObserver(() => { shown ||= !line.hidden; }).observe(line, {attributes: true}); }"
+        "() => { window.readings = 0; for (const name of ['text', 'arrayBuffer', 'stream', 'slice'])"
+        " { const read = Blob.prototype[name];"
+        " Blob.prototype[name] = function (...all) { readings += 1; return read.apply(this, all); }; } }"
     )
     page.evaluate(
         "() => { const data = new DataTransfer(); data.items.add(big); document.body.dispatchEvent("
         "new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true})); }"
     )
-    page.wait_for_selector(".view.explain", timeout=20_000)
-    seconds = page.evaluate("(performance.now() - began) / 1000")
-    assert page.evaluate("shown") or seconds < 1  # it shows after 0.4 s
+    page.wait_for_selector(".view.explain")
     assert page.get_attribute(".view.explain", "data-cause") == "P05"
-    # 0.1 s and 3 s were seen on two cores with other work; the bounds are for machines that are busier still
-    assert page.evaluate("longest") < 2000
-    assert seconds < 10
+    assert page.evaluate("readings") == 0 and page.input_value("#text") == ""
+    assert "big.log, 50" in page.get_attribute("#text", "placeholder")
 
 
 def test_an_answer_can_be_shared_as_a_link_as_markdown_and_as_a_picture(page: Any, tmp_path: Path) -> None:

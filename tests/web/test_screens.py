@@ -60,7 +60,7 @@ def view(command: str, name: str, cls: str = "", **fields: str) -> Callable[[Any
             paste(page, command)
             wait(page, "() => document.querySelector('#view:not(.stale) .view')")
         show(page, name)
-        wait(page, "c => document.querySelector('#view:not(.stale) .view.' + c)", cls or name, 120_000)
+        wait(page, "c => document.querySelector('#view:not(.stale) .view.' + c)", cls or name)
         if page.locator(".plot").count():
             page.wait_for_selector(".plot canvas")
 
@@ -72,7 +72,7 @@ def error(act: Callable[[Any], None]) -> Callable[[Any], None]:
 
     def refused(page: Any) -> None:
         act(page)
-        page.wait_for_selector("#view:not(.stale) .refusal", timeout=30_000)
+        page.wait_for_selector("#view:not(.stale) .refusal")
 
     return refused
 
@@ -89,7 +89,7 @@ def planned(command: str, gpu: str, words: str) -> Callable[[Any], None]:
 def explained(log: str) -> Callable[[Any], None]:
     def act(page: Any) -> None:
         drop(page, "server.log", log)
-        page.wait_for_selector(".view.explain", timeout=20_000)
+        page.wait_for_selector(".view.explain")
 
     return act
 

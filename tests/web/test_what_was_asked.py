@@ -189,11 +189,11 @@ def test_a_question_in_words_is_answered_by_its_view(
 ) -> None:
     with opened(tab, address, gpu="") as page:
         paste(page, question)
-        wait(page, "view => document.querySelector('#view:not(.stale) .view.' + view)", view, 60_000)
+        wait(page, "view => document.querySelector('#view:not(.stale) .view.' + view)", view)
         assert says in page.inner_text("#view") and page.input_value("#text") == question
         assert "oomph" in page.inner_text("#kind")
         page.reload()
-        wait(page, "view => document.querySelector('#view:not(.stale) .view.' + view)", view, 60_000)
+        wait(page, "view => document.querySelector('#view:not(.stale) .view.' + view)", view)
         assert page.input_value("#text") == question
 
 
@@ -207,7 +207,7 @@ def test_a_name_that_nobody_knows_has_buttons_for_what_was_meant(page: Any) -> N
     paste(page, "gpt-oss-12b on a 4090")
     page.wait_for_selector("#view:not(.stale) .refusal button[data-box]")
     page.locator("#view button[data-box]").first.click()
-    page.wait_for_selector("#view:not(.stale) .view.fit", timeout=60_000)
+    page.wait_for_selector("#view:not(.stale) .view.fit")
     assert page.input_value("#text").startswith("openai/gpt-oss-")
 
 

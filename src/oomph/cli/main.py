@@ -283,7 +283,7 @@ def _gpus_behind(rest: list[str]) -> tuple[list[str], str]:
 def question(rest: list[str]) -> list[str] | None:
     """The command that answers a question in words; None where the words are a serve command, a file or a flag's."""
     line = " ".join(rest)
-    if rest[1:2] == ["serve"] or any(word.startswith("-") for word in rest) or os.path.exists(rest[0]):
+    if rest[1:2] == ["serve"] or any(word.startswith("-") and word != "-" for word in rest) or os.path.exists(rest[0]):
         return None
     from oomph.commands.questions import is_question, understand
 

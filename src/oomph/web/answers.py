@@ -141,7 +141,7 @@ def answer_read(case: Case) -> Answer:
     return {"kind": "plan", **_deployments(result.entries, {**case, **own})}
 
 
-_QUESTION_VIEWS = {"fit": "fit", "models": "models", "gpus": "cards"}
+_QUESTION_VIEWS = {"fit": "fit", "models": "models", "gpus": "cards", "compare": "compare"}
 
 
 def _question(question: Understood, case: Case) -> Answer:
@@ -157,7 +157,7 @@ def _question(question: Understood, case: Case) -> Answer:
     rows += [_understood(", ".join(question.unused), "not used", is_assumed=True)] if question.unused else []
     return {
         "kind": "question", "view": _QUESTION_VIEWS[question.command], "model": question.model, "gpu": question.gpu,
-        "engine": question.engines[0] if question.engines and question.command != "models" else "",
+        "engine": question.engines[0] if question.engines and question.command in ("fit", "gpus") else "",
         "fields": {name: value for name, value in fields.items() if value}, "understood": rows,
     }  # fmt: skip
 

@@ -40,7 +40,8 @@ def best_change(judged: Judged, title: str, engine: str) -> Html:
         f": {after_words(judged)}. {cost_words(judged)}.",
     ]
     buttons = (apply_change(judged, engine), " ", copy_button(judged.command))
-    return el("div", el("p", words), el("p", *buttons, cls="meant"), cls="best")
+    shown = details("the command", command_block(judged.command))
+    return el("div", el("p", words), el("p", *buttons, cls="meant"), shown, cls="best")
 
 
 def apply_change(judged: Judged, engine: str) -> Html | None:
@@ -75,14 +76,15 @@ _EFFECTS = {
 _ABOUT = {"checkpoint": "Another download", "hardware": "Other hardware"}
 _FLAGS = "Flags and settings"
 _LITTLE = 64 * MIB
+NEXT_TO_NOTHING = "What gives next to nothing"
 _NO_USE = ("nothing", "worse", "refused")
 
 
 def effects_tables(effects: Effects) -> list[Html | None]:
     """A table for what costs nothing, one for other downloads, one for other hardware; each with its buttons. What is
     of no use stands below."""
-    useful = [row for row in effects.rows if row.effect not in _NO_USE and not _is_little(row.judged)]
-    little = [row for row in effects.rows if row.effect not in _NO_USE and _is_little(row.judged)]
+    useful = [row for row in effects.rows if row.effect not in _NO_USE and not is_little(row.judged)]
+    little = [row for row in effects.rows if row.effect not in _NO_USE and is_little(row.judged)]
     rest = [row for row in effects.rows if row.effect in _NO_USE]
     groups = [
         section(title, _effects(rows, effects, title), name="effects")
@@ -91,13 +93,13 @@ def effects_tables(effects: Effects) -> list[Html | None]:
     ]
     folded = [
         details(f"{title}: {len(rows)}", _effects(rows, effects, title))
-        for title, rows in (("What gives next to nothing", little), ("What does not help", rest))
+        for title, rows in ((NEXT_TO_NOTHING, little), ("What does not help", rest))
         if rows
     ]
     return [*groups, section("", folded, name="useless")]
 
 
-def _is_little(judged: Judged) -> bool:
+def is_little(judged: Judged) -> bool:
     """It helps, by less than anybody would restart for."""
     return judged.effect == "helps" and 0 < judged.gain_bytes < _LITTLE
 

@@ -1,11 +1,12 @@
 """An answer as HTML without a script: the page shows it, `--html` writes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
-from oomph.ir import STAGES, Plan
+from oomph.ir import STAGES, Judged, Plan
 from oomph.ir.printed import Printed
 from oomph.report.answer import (
     Answer,
@@ -49,7 +50,7 @@ from oomph.report.screens.advice import OUTCOMES
 from oomph.report.views import answer_of
 from oomph.units import GIB, gib, human
 from oomph.web.basis import basis
-from oomph.web.changes import best_change, change, effects_tables
+from oomph.web.changes import NEXT_TO_NOTHING, best_change, change, effects_tables, is_little
 from oomph.web.elements import (
     apply_button,
     block,
@@ -79,6 +80,7 @@ def page_of(value: Printed) -> Html:
 def page(answer: Answer) -> Html:
     about = ", ".join(part for part in answer.heading.about if part)
     title = answer.heading.title or answer.heading.unnamed
+    best = _best(answer)
     return el(
         "article",
         el(
@@ -88,8 +90,8 @@ def page(answer: Answer) -> Html:
             [soft(text) for text in answer.heading.below],
             cls="heading",
         ),
-        _verdict(answer) if answer.verdict is not None else None,
-        [_PRINTERS[type(each)](each) for each in answer.blocks if not _is_in_verdict(each, answer.verdict)],
+        _verdict(answer, best) if answer.verdict is not None else None,
+        [_PRINTERS[type(each)](each) for each in _below(answer, best)],
         cls=f"view {answer.command}",
         **_data(answer.data),
     )
@@ -106,7 +108,14 @@ def _data(data: Mapping[str, str]) -> dict[str, object]:
     return {f"data_{name}": value for name, value in data.items()}
 
 
-def _verdict(answer: Answer) -> Html:
+def _best(answer: Answer) -> tuple[Changes, Judged] | None:
+    """What stands in the card of the verdict: the first of what works that has a command."""
+    works = next((each for each in answer.blocks if isinstance(each, Changes) and each.name in ("Works", "Try")), None)
+    first = next((judged for judged in works.judged[: works.shown] if judged.command), None) if works else None
+    return (works, first) if answer.verdict and works and first else None
+
+
+def _verdict(answer: Answer, best: tuple[Changes, Judged] | None) -> Html:
     """A card: the outcome in words, the best of what works, and the memory in one picture."""
     verdict = answer.verdict
     assert verdict is not None
@@ -114,17 +123,22 @@ def _verdict(answer: Answer) -> Html:
     says = verdict.says[:1].upper() + verdict.says[1:] if where else verdict.says
     word = [el("strong", verdict.word), " "] if verdict.word else None
     sentence = el("p", word, where, says, cls="says")
-    works = next((each for each in answer.blocks if isinstance(each, Changes) and each.name in ("Works", "Try")), None)
-    first = next((judged for judged in works.judged[: works.shown] if judged.command), None) if works else None
-    best = best_change(first, works.title, works.engine) if works and first else _command_of(verdict)
+    first = best_change(best[1], best[0].title, best[0].engine) if best else _command_of(verdict)
     bars = [memory_bars(each.plan) for each in answer.blocks if isinstance(each, Bars)]
-    return el("div", sentence, best, bars, cls=f"verdict {verdict.tone}", **_data(answer.data))
+    return el("div", sentence, first, bars, cls=f"verdict {verdict.tone}", **_data(answer.data))
 
 
-def _is_in_verdict(each: Block, verdict: Verdict | None) -> bool:
-    if verdict is None:
-        return False
-    return isinstance(each, Bars) or (isinstance(each, Command) and each.command == verdict.command)
+def _below(answer: Answer, best: tuple[Changes, Judged] | None) -> Iterator[Block]:
+    """All that does not stand in the card of the verdict."""
+    verdict = answer.verdict
+    for each in answer.blocks:
+        if best and each is best[0]:
+            rest = tuple(judged for judged in best[0].judged if judged is not best[1])
+            yield replace(best[0], judged=rest, title=best[0].title.replace("What ", "What else ", 1))
+        elif verdict is None or not (
+            isinstance(each, Bars) or (isinstance(each, Command) and each.command == verdict.command)
+        ):
+            yield each
 
 
 def _command_of(verdict: Verdict) -> Html | None:
@@ -218,14 +232,25 @@ def _ledger(ledger: Ledger) -> Html | None:
 
 
 def _changes(changes: Changes) -> Html | None:
-    cards = [change(judged, changes.before, changes.engine) for judged in changes.judged]
-    if changes.name == "Helps" and cards:
-        return el(
-            "section", details(f"{changes.title}: {len(cards)}", el("ul", cards, cls="changes")), cls="part helps"
-        )
-    rest = details(f"{len(cards) - _MOST} more", el("ul", cards[_MOST:], cls="changes")) if len(cards) > _MOST else None
+    """As cards; what is not enough, and what gives next to nothing, are a click away."""
+
+    def cards(some: Sequence[Judged]) -> Html | None:
+        shown = [change(judged, changes.before, changes.engine) for judged in some]
+        return el("ul", shown, cls="changes") if shown else None
+
+    def folded(title: str, some: Sequence[Judged]) -> Html | None:
+        return details(title, cards(some)) if some else None
+
+    if changes.name == "Helps":
+        return section("", folded(f"{changes.title}: {len(changes.judged)}", changes.judged), name="helps")
+    little = [judged for judged in changes.judged if is_little(judged)]
+    worth = [judged for judged in changes.judged if not is_little(judged)]
     return section(
-        changes.title, el("ul", cards[:_MOST], cls="changes") if cards else None, rest, name=changes.name.lower()
+        changes.title,
+        cards(worth[:_MOST]),
+        folded(f"{len(worth) - _MOST} more", worth[_MOST:]),
+        folded(f"{NEXT_TO_NOTHING}: {len(little)}", little),
+        name=changes.name.lower(),
     )
 
 

@@ -64,7 +64,7 @@ def _read_line(line: str, name: str, engine: str) -> Reading:
         return Reading("model", model=line)
     if _ASKS.search(line) and is_question(line):
         return Reading("question", question=understand(line))
-    if " " in line and (re.search(r"\s-|\bserve\b|\brun\b", line) or detect(line.split())):
+    if " " in line and (re.search(r"\s-\S|\bserve\b|\brun\b", line) or detect(line.split())):
         gpu = _OWN_GPU.match(line)
         line, words = (line, next(filter(None, gpu.groups()), "")) if gpu else gpus_behind(line)
         return Reading("deployments", tuple(_entries(line + " ", name, engine)), gpu=words)

@@ -29,7 +29,7 @@ _SIZED = late_pattern(r"(?i)^(?=.*[a-z]{2})(?=.*\d)[\w./:-]*\d+(?:\.\d+)?[bm](?:
 
 
 class Understood(Struct, frozen=True):
-    command: str  # fit, models, gpus
+    command: str  # fit, models, gpus, compare
     model: str = ""
     gpu: str = ""
     context: str = ""
@@ -49,6 +49,8 @@ class Understood(Struct, frozen=True):
             out += [name, str(value)] if value else []
         for card in self.cards:
             out += ["--card", card]
+        if self.command == "compare":
+            return [*out, "--engines", ",".join(self.engines)] if self.engines else out
         for engine in self.engines:
             out += ["--engine", engine]
         return out
@@ -73,6 +75,9 @@ class _Text:
         if match:
             self.drop(match.start(), match.end())
         return match
+
+    def asked(self, pattern: "re.Pattern[str]") -> bool:
+        return pattern.search(self.text.lower()) is not None
 
     def drop(self, start: int, end: int) -> None:
         self.left = self.left[:start] + " " * (end - start) + self.left[end:]
@@ -141,6 +146,8 @@ def understand(question: str) -> Understood:
     for pattern in (words.RAM, words.HEADS, words.RATES):
         while match := text.take(pattern):
             unused.append(match[0])
+    file_types = _take_file_types(text)
+    unused += [name for name in file_types if name.lower() != "gguf"]
     model = _take_model(text)
     if not model and words.BUY.search(text.left):
         raise CommandError(words.NO_PRICES, hint=_EXAMPLE)
@@ -161,10 +168,14 @@ def understand(question: str) -> Understood:
     unused += _rest(text)
     if not model and not gpu:
         raise CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
-    command = "fit" if model and gpu else "models" if gpu else "gpus"
-    if command == "gpus" and prefer:
+    if file_types and not engines:
+        engines = ("llamacpp",)  # whose files are called so; which of them is best is searched
+    chosen_between = len(engines) > 1 and len(engines) == len(engine_words)
+    is_choice = text.asked(words.WHICH_ENGINE) or chosen_between
+    command = ("compare" if is_choice else "fit") if model and gpu else "models" if gpu else "gpus"
+    if command in ("gpus", "compare"):
         prefer = ""
-    if command != "models" and len(engines) > 1:  # it is asked of one engine
+    if command not in ("models", "compare") and len(engines) > 1:  # it is asked of one engine
         unused += [name for name in engine_words if name not in unused]
         engines = ()
     user_count = int(users[1]) if users else 0
@@ -172,6 +183,19 @@ def understand(question: str) -> Understood:
         command, model=model, gpu=gpu, context=context, users=user_count, prefer=prefer, purpose=purpose,
         engines=engines, cards=cards, unused=tuple(unused),
     )  # fmt: skip
+
+
+def _take_file_types(text: _Text) -> list[str]:
+    """ "Q4_K_M", alone or behind a model's name; in the name of a repository it is part of it."""
+    types = []
+    for token in re.finditer(r"[^\s/]+(?![^\s]*/)", text.left):
+        match = words.FILE_TYPE.search(token[0]) if text.left[token.start() - 1 : token.start()] != "/" else None
+        if match:
+            start, end = token.start() + match.start(), token.start() + match.end()
+            types.append(text.text[start:end].strip("-_:"))
+            text.text = text.text[:start] + " " * (end - start) + text.text[end:]
+            text.drop(start, end)
+    return types
 
 
 def _spans(text: _Text) -> "list[tuple[int, int]]":
@@ -191,6 +215,10 @@ def _take_model(text: _Text) -> str:
         name = text.text[start:end]
         if _may_be_model(name) and (ids := catalog.answers(name) if "/" not in name else _exact(name)):
             text.drop(start, end)
+            kind = words.QUANTISED.search(text.left) if "/" not in name else None
+            if kind and (ids_of_kind := catalog.answers(f"{name} {kind[1]}")):
+                text.drop(kind.start(), kind.end())
+                ids, name = ids_of_kind, f"{name} {kind[1]}"
             return ids[0] if len(ids) == 1 or _are_one(ids) else name
     for start, end in text.words():
         name = text.text[start:end]
@@ -276,7 +304,7 @@ def _take_gpus(text: _Text) -> tuple[str, list[str], bool]:
     if not places:
         return "", [], False
     is_counted = words.HOW_MANY.search(text.text[: places[0][0]].lower()) is not None
-    cards = [_ARTICLE.sub("", " ".join(text.text[start:end].split())) for start, end in places]
+    cards = [_ARTICLE.sub("", " ".join(text.text[start:end].split())).rstrip(" -") for start, end in places]
     if is_counted:
         cards[0] = re.sub(r"(?<=\w)s$", "", cards[0])
     between = [text.text[end:start].lower() for (_, end), (start, _) in pairwise(places)]
@@ -350,8 +378,13 @@ def _rest(text: _Text) -> list[str]:
         plain = [char for char in word if not _CHINESE.match(char)] if _CHINESE.search(word) else [word]
         if (
             word
-            and any(part.strip() and part not in words.PLAIN for part in plain)
+            and any(part.strip() and not _is_plain(part) for part in plain)
             and not re.fullmatch(r"\W+|[a-zà-ü]'?", word)
         ):
             rest.append(text.text[start:end])
     return rest
+
+
+def _is_plain(word: str) -> bool:
+    """It carries nothing, nor do the words that a hyphen or an apostrophe joins in it."""
+    return word in words.PLAIN or all(part in words.PLAIN or len(part) < 3 for part in re.split(r"[-']", word))

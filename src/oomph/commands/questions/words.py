@@ -140,6 +140,16 @@ NOT = late_pattern(
     r"|不要)\s{0,2}(?:with |using |mit |con |avec )?$"
 )
 
+# "Which engine" and "vLLM or SGLang" ask for a comparison.
+WHICH_ENGINE = late_pattern(
+    r"\b(?:which|what|best) (?:(?:inference|serving) )?(?:engine|backend|runtime)\b|\bwelche engine\b"
+    r"|\bqu[eé] motor\b|\bquel moteur\b|(?:哪个|什么)(?:推理)?(?:引擎|框架)"
+)
+# How the weights are kept, where it does not stand in the model's name.
+QUANTISED = late_pattern(r"\b(?:in |as |at |als |en )?(awq|gptq|nvfp4|mxfp4|fp8|int[48])\b")
+# The type of a GGUF file, which llama.cpp and Ollama read.
+FILE_TYPE = late_pattern(r"(?:^|[-_:])(?:i?q[1-8]_[a-z0-9_]+|gguf)$")
+
 # Between a command and the GPUs behind it.
 ON = late_pattern(r"(?i)(?<!\s)\s+(?:on|with|auf|mit|en|con|sur|avec)\s+(?=\S)")
 # Between two cards: both at once, or one of two.
@@ -163,9 +173,11 @@ PLAIN = frozenset(
     nutzer schafft schaffen gleichzeitig und oder ist sind reicht reichen genug starten grafikkarte karte bei es
     geht gehen hat habe kontext mein meine meiner meinem puedo puede podría ejecutar correr usar en con para de
     del la el los las un una unos qué que cuál cuáles cuántos cuánta cuánto cabe caben modelo modelos necesito
-    necesita hace falta tengo tarjeta usuarios funciona funcionan sobre y o es mi mis est ce est-ce que puis je peut on
-    faire tourner tourne tournent tient tiennent sur avec pour de du des le la les un une quel quelle quels
-    quelles combien modèle modèles faut il besoin ai j carte utilisateurs mon ma mes et ou dans fonctionne
-    lancer buy buying kaufen comprar acheter 买 吗 能 可以 跑 运行 什么 哪些 模型 需要 多少 显存 我 有 的 上 用 在 张 块
-    卡 显卡 怎么 够 够吗 部署 用户 并发 最大 上下文 多大 多长 得 了 呢 和""".split()  # noqa: SIM905
+    necesita hace falta tengo tarjeta usuarios funciona funcionan sobre y o es mi mis est ce est-ce que puis je
+    peut on faire tourner tourne tournent tient tiennent sur avec pour de du des le la les un une quel quelle
+    quels quelles combien modèle modèles faut il besoin ai j carte utilisateurs mon ma mes et ou dans fonctionne
+    lancer contexte contexto engine engines backend runtime inference serving better faster motor moteur they
+    anyone happen happens node squeeze got buy buying kaufen comprar acheter 买 吗 能 可以 跑 运行 什么 哪些
+    模型 需要 多少 显存 我 有 的 上 用 在 张 块 卡 显卡 怎么 够 够吗 部署 用户 并发 最大 上下文 多大 多长 得 了
+    呢 和 哪个 引擎 框架 推理""".split()  # noqa: SIM905
 )
