@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "plugins" / "vllm" / "src"))
 from oomph_vllm.hooks import HOOKS
+from oomph_vllm.log_lines import OF_REQUESTS
 
 from oomph.facts.vllm.versions import in_range, parse
 
@@ -56,4 +57,6 @@ def disagreements(version: str, folder: Path) -> list[str]:
         for field in fields:
             if (field in text) != in_range(version, "", UNTIL.get(field, "")):
                 out.append(f"field {field} of {name}: {'there' if field in text else 'not there'}")
+    logger = "".join(file.read_text(errors="replace") for file in (folder / "vllm/entrypoints").rglob("*logger.py"))
+    out += [f"the request logger's {text!r} is not there" for text in OF_REQUESTS if f'"{text}' not in logger]
     return out

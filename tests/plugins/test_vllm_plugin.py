@@ -143,6 +143,27 @@ def test_a_death_names_its_stage_and_its_part_and_passes_on(tmp_path: Path, stag
         assert "the largest, req-b, has 2043 tokens and 2 images or clips" in played.output
 
 
+LOGGED = """
+import logging
+for text in ("Received request %s: params: %s", "Request %s details: prompt: %r", "Generated response %s: output: %r"):
+    logging.getLogger("vllm.entrypoints.logger").info(text, "id-1", "a patient's name")
+logging.getLogger("vllm.engine").info("Initializing a V1 LLM engine")
+"""
+
+
+def test_a_record_holds_no_prompts_secrets_or_paths_of_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "sk-1234567890abcdef")
+    monkeypatch.setenv("VLLM_CACHE_ROOT", "/home/jane/cache")
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "1")
+    played = play(tmp_path, engines=["weights_load"], first="import oomph_vllm; oomph_vllm.register()" + LOGGED)
+    record = played.record("death-rank0")
+    text = json.dumps(record)
+    assert "Initializing a V1 LLM engine" in text and record["environment"] == {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+    assert not any(word in text for word in ("patient", "sk-1234", "jane"))
+
+
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_a_snapshot_is_written_where_one_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool

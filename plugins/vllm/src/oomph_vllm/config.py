@@ -125,7 +125,7 @@ def value_at(config: Any, path: str) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """vLLM's and PyTorch's variables, without what could be a secret."""
+    """vLLM's and PyTorch's variables, without what could be a secret, a path or an address."""
     names = ("VLLM_", "PYTORCH_", "TORCH_", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
-    kept = {name: value for name, value in os.environ.items() if name.startswith(names)}
+    kept = {name: value for name, value in os.environ.items() if name.startswith(names) and "/" not in value}
     return {name: value for name, value in kept.items() if not any(word in name for word in _SECRET)}
