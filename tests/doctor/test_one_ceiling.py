@@ -1,11 +1,12 @@
 """What `explain` calls a fix, `plan` calls one too, with the observed terms pinned and under the same ceilings.
 
-That a verified remedy is a command that fits is in test_replanned.py; here: no share of a card that the plan of the
-changed run calls unsafe, nothing that the judge of that plan refuses, and no higher ceiling where nothing is planned.
+The run as its log shows it is planned without the doctor, then each fix of it: it fits, with no share of the card that
+this plan calls unsafe, nothing that its judge refuses, and no higher ceiling where nothing is planned.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +25,7 @@ from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain_read, read_raw
 from oomph.doctor.levers import changes
 from oomph.doctor.rules import rules
+from oomph.doctor.verify import observed_pool
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import OomphError
 from oomph.ir import Advice, Deployment, Plan
@@ -45,6 +47,16 @@ def posted() -> Iterator[Case]:
         yield from case_of(log, deployment, row["gpu"])
     for text in logs.values():
         yield from case_of(text, None, "RTX 4090")
+
+
+def whole() -> Iterator[Case]:
+    """Whole logs of starts that were made to fail on an H200, and of llama.cpp's loads on cards of a given size."""
+    for path in sorted((HERE / "whole").glob("*.log")):
+        yield from case_of(path.read_text(encoding="utf-8"), None, "H200")
+    for name in ("deaths-0.32.0", "deaths-llamacpp"):
+        for line in gzip.decompress((TRUTH / f"{name}.jsonl.gz").read_bytes()).splitlines():
+            row = json.loads(line)
+            yield from case_of(row["log"], None, row.get("gpu") or f"{row['cards']}x{row['card_mib']}MiB")
 
 
 def case_of(text: str, deployment: Deployment | None, card: str) -> Iterator[Case]:
@@ -71,7 +83,15 @@ def planned_again(case: Case) -> Plan | None:
     return None
 
 
-def raised_shares(advice: Advice, before: Plan) -> int:
+def with_pool(after: Plan, before: Plan, pool: int | None) -> Plan:
+    """The KV memory that the log observed, moved by as much as the change moves the planned one."""
+    if pool is None or after.kv is None or before.kv is None:
+        return after
+    left = pool + after.kv.available_bytes - before.kv.available_bytes
+    return run(replace(after.deployment, given={**after.deployment.given, "available_kv": left}))
+
+
+def raised_shares(advice: Advice, before: Plan, pool: int | None) -> int:
     """Looks at every fix; the number of those that give the engine more of the card."""
     engine = engine_of(before.deployment)
     knobs = engine.fit_knobs(before.deployment.engine.version)
@@ -81,6 +101,7 @@ def raised_shares(advice: Advice, before: Plan) -> int:
         assert fix.verified
         after = judge.plan(fix.change)
         assert not isinstance(after, str), (fix.change.label, after)
+        assert with_pool(after, before, pool).fits, fix.change.label
         assert judge.judge(fix.change).effect != "refused", fix.change.label
         share = fix.change.flags.get(knobs.share, 0.0) if knobs is not None else 0.0
         if knobs is not None and share > float(before.resolved.get(knobs.share) or 1.0):
@@ -93,11 +114,13 @@ def check(cases: Iterator[Case]) -> tuple[int, int]:
     """(explanations with fixes, fixes that raise the share)."""
     answered = raised = 0
     for case in cases:
-        advice = explain_read(case, plan=True).advice
+        explanation = explain_read(case, plan=True)
+        advice = explanation.advice
         before = planned_again(case) if advice is not None and advice.fixes else None
         if advice is not None and before is not None:
             answered += 1
-            raised += raised_shares(advice, before)
+            pool = observed_pool(case, before) if explanation.stage == "kv_check" else None
+            raised += raised_shares(advice, before, pool)
     return answered, raised
 
 
@@ -110,6 +133,11 @@ def test_the_fixes_of_a_fixture_are_fixes_of_its_plan(card: str) -> None:
 def test_the_fixes_of_a_posted_log_are_fixes_of_its_plan() -> None:
     answered, raised = check(posted())
     assert answered >= 10 and raised
+
+
+def test_the_fixes_of_a_whole_log_are_fixes_of_its_plan() -> None:
+    answered, _ = check(whole())
+    assert answered >= 5
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
