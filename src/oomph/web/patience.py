@@ -1,4 +1,4 @@
-"""A server's patience with its clients: who does not send a whole request in time is hung up on.
+"""A server's patience with its clients: it hangs up on who does not send a whole request in time.
 
 uvicorn has a time limit between two requests and none for the first bytes of one: without it, three hundred clients
 that send half a line are held for ever.

@@ -159,7 +159,7 @@ def _kv_dtype(inspection: Inspection) -> str:
 
 def _cache(layer: LayerRow) -> str:
     if layer.state_bytes:
-        return f"{human(layer.state_bytes)} a sequence"
+        return f"{human(layer.state_bytes)} per sequence"
     if layer.kv_bytes_per_token:
         return f"{human(layer.kv_bytes_per_token)} per token"
     return "shared" if layer.shared else "none" if layer.kind in ("none", "encoder_only") else "its own form"

@@ -95,12 +95,12 @@ def verify_draft(model: Model, flags: Mapping[str, Any], facts: Facts, spec: Spe
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
 
 
-def verify_draft_model(draft: Model, words: FlagSet, checks: FlagChecks) -> None:
+def verify_draft_model(draft: Model, flag_set: FlagSet, checks: FlagChecks) -> None:
     """SpeculativeConfig._verify_args: the draft's own layout, which has no data parallelism, and its vocabulary."""
-    tp = words.draft_tp or words.tp
+    tp = flag_set.draft_tp or flag_set.tp
     if draft.num_heads and draft.num_heads % tp:
         raise Refused("ValidationError", HEADS_REFUSED.format(heads=draft.num_heads, tp=tp))
-    known = replace(words, draft_vocab=draft.vocab_size)
+    known = replace(flag_set, draft_vocab=draft.vocab_size)
     verify_flags(checks.vocabularies, known)
 
 

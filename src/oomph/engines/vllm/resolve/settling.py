@@ -59,7 +59,7 @@ class Settling:
     dtype: str
     length: int
     quantization: Quantised
-    words: FlagSet  # what the checks of the release look at
+    flag_set: FlagSet  # what the checks of the release look at
     prefix: bool
     chunked: bool
     kv_dtype: str
@@ -92,8 +92,8 @@ def _read_model(state: Settling) -> None:
         raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
     state.quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, state.gpu.sm)
     pools_only = model.pooling and not _generates(model)
-    state.words = FlagSet(flags, pools_only, state.traits.is_mla, state.quantization.name or "", state.length)
-    verify_flags(facts.checks.model, state.words)
+    state.flag_set = FlagSet(flags, pools_only, state.traits.is_mla, state.quantization.name or "", state.length)
+    verify_flags(facts.checks.model, state.flag_set)
 
 
 def _read_cache(state: Settling) -> None:
@@ -107,20 +107,22 @@ def _read_cache(state: Settling) -> None:
 
 def _check_parallel(state: Settling) -> None:
     """config/parallel.py."""
-    verify_flags(state.facts.checks.parallel, state.words)
+    verify_flags(state.facts.checks.parallel, state.flag_set)
     verify_balancing(state.flags, state.facts.refusals)
-    verify_flags(state.facts.checks.parallel_end, state.words)
+    verify_flags(state.facts.checks.parallel_end, state.flag_set)
 
 
 def _read_drafts(state: Settling) -> None:
     """config/speculative.py."""
     facts, spec = state.facts, speculation(state.model, state.deployment)
     state.spec = spec
-    state.words = replace(state.words, method=spec.method, drafts=spec.tokens, target_vocab=state.model.vocab_size)
+    state.flag_set = replace(
+        state.flag_set, method=spec.method, drafts=spec.tokens, target_vocab=state.model.vocab_size
+    )
     verify_draft(state.model, state.flags, facts, spec)
-    verify_flags(facts.checks.speculative, state.words)
+    verify_flags(facts.checks.speculative, state.flag_set)
     if state.draft is not None and spec.method:
-        verify_draft_model(state.draft, state.words, facts.checks)
+        verify_draft_model(state.draft, state.flag_set, facts.checks)
         refused = facts.refusals.drafter_needs_experts
         if refused and state.flags.get("enable_expert_parallel") and not traits_of(state.draft).is_moe:
             raise Refused("ValidationError", refused)
@@ -138,11 +140,11 @@ def _read_batch(state: Settling) -> None:
         chunked=state.chunked,
         one_item=item,
     )
-    state.words = replace(state.words, tokens=state.tokens, seqs=seqs, queries_per_kv=state.traits.queries_per_kv)
+    state.flag_set = replace(state.flag_set, tokens=state.tokens, seqs=seqs, queries_per_kv=state.traits.queries_per_kv)
     verify_batch(state.tokens, seqs, state.length, state.chunked)
     state.seqs = requests_of_class(state.model, seqs)
-    verify_flags(facts.checks.scheduler, state.words)
-    verify_flags(facts.checks.lora, state.words)
+    verify_flags(facts.checks.scheduler, state.flag_set)
+    verify_flags(facts.checks.lora, state.flag_set)
     verify_backend(state.flags, facts.values)
     verify_values(state.flags, facts.values)
 
@@ -153,7 +155,7 @@ def _check_whole(state: Settling) -> None:
     state.mode, state.prefix = mamba_mode(state.model, state.traits, flags, facts, state.prefix, state.spec)
     verify_chunks(state.mode, state.chunked)
     verify_parallel(state.model, state.traits, flags, facts.refusals)
-    verify_flags(facts.checks.whole, state.words)
+    verify_flags(facts.checks.whole, state.flag_set)
     verify_quantization(state.quantization, state.gpu.sm, state.dtype)
     verify_card_format(state.quantization, state.model, state.gpu, facts.card_formats)
     verify_caches(
@@ -187,7 +189,7 @@ def _choose_graphs(state: Settling) -> None:
             tokens=state.tokens,
             drafts=state.spec.tokens,
         )
-    verify_flags(facts.checks.whole_end, state.words)
+    verify_flags(facts.checks.whole_end, state.flag_set)
     state.hybrid = hybrid_off(state.traits, state.deployment, facts, state.spec)
 
 
