@@ -57,7 +57,7 @@ def play(tmp_path: Path, *, version: str = "0.32.0", mode: str = "", **asked: An
 def test_a_healthy_start_is_planned_measured_and_learnt(tmp_path: Path, version: str) -> None:
     played = play(tmp_path, version=version)
     assert "oomph: FITS" in played.output
-    assert "held by others now: 0.53 GiB" in played.output
+    assert re.search(r"held by others now: 0\.53 GiB of 23\.52 GiB \(1\.00 GiB by \w+, pid 1\)", played.output)
     assert "oomph: weights: planned 15.27 GiB, measured 15.27 GiB, inside its interval" in played.output
     assert re.search(r"left when ready: planned \d\.\d\d GiB, measured 1\.00 GiB", played.output)
     assert played.output.rstrip().endswith("result 1985 output")
@@ -231,6 +231,8 @@ TROUBLES = {
     "hangs": "import time, oomph_vllm.state as s, oomph_vllm.hooks as h; h.READING_LIMIT_S = 0.2; "
     "s.gpu = lambda device: time.sleep(60)",
     "finds nothing": "import vllm.v1.worker.gpu_worker as w; del w.Worker.sleep, w.Worker.wake_up",
+    "another oomph": "import sys, types; sys.modules['oomph'] = types.ModuleType('oomph')",
+    "an oomph that does not learn": "import sys; sys.modules['oomph.machine.learn'] = None",
     "read-only": "import os; os.environ['OOMPH_CACHE'] = '/proc/nowhere'",
 }
 
@@ -240,6 +242,12 @@ def test_trouble_of_ours_leaves_vllm_as_it_is(tmp_path: Path, trouble: str) -> N
     played = play(tmp_path, first=TROUBLES[trouble])
     assert "result 1985 output" in played.output
     assert played.output.count("stopped watching") == (trouble in ("throws", "hangs"))
+
+
+@pytest.mark.parametrize("trouble", ["another oomph", "an oomph that does not learn"])
+def test_a_death_is_recorded_whatever_oomph_is_there(tmp_path: Path, trouble: str) -> None:
+    played = play(tmp_path, first=TROUBLES[trouble], fails_at="runtime_request")
+    assert played.record("death-rank0")["death"]["stage"] == "runtime_request"
 
 
 def test_a_death_may_be_read_for_longer_than_a_start() -> None:

@@ -46,7 +46,7 @@ def verdict(answer: Mapping[str, Any]) -> str:
     return f"{outcome}, {tokens:,} tokens of KV cache" if tokens else outcome
 
 
-def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
+def foreseen(answer: Mapping[str, Any], holders: Sequence[Mapping[str, Any]], seconds: float) -> list[str]:
     """Six lines: verdict, the tightest stage, who holds the card, where the memory goes, what is left, what to do."""
     rank = (answer.get("ranks") or [{}])[0]
     engine = answer.get("engine", {})
@@ -54,7 +54,9 @@ def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
     decision, total = answer.get("verdict", {}), int(rank.get("total_bytes", 0))
     if risk := decision.get("risk"):
         text.append(f"at risk: {risk}")
-    text.append(f"held by others now: {gib(rank.get('used_by_others_bytes', 0))} of {gib(total)}")
+    whose = ", ".join(each for holder in holders if (each := held_by(holder)))
+    held = f"{gib(rank.get('used_by_others_bytes', 0))} of {gib(total)}"
+    text.append(f"held by others now: {held}{f' ({whose})' if whose else ''}")
     terms = {name: term["bytes"] for name, term in rank.get("terms", {}).items()}
     text.append(
         "planned: " + ", ".join(f"{words} {gib(terms[name])}" for name, words in _TERMS.items() if name in terms)
@@ -66,6 +68,13 @@ def foreseen(answer: Mapping[str, Any], seconds: float) -> list[str]:
         text.append(f"this starts: {fixes[0]['change']} ({fixes[0]['cost']})")
     text.append(f"planned in {seconds:.1f} s beside the start; OOMPH=0 turns this off")
     return text
+
+
+def held_by(holder: Mapping[str, Any]) -> str:
+    """Empty for this process itself, and where a container hides what others hold."""
+    if holder["is_this"] or not holder["bytes"]:
+        return ""
+    return f"{gib(holder['bytes'])} by {holder['program'] or 'a program'}, pid {holder['pid']}"
 
 
 def left_when_ready(rank: Mapping[str, Any]) -> int | None:
@@ -118,9 +127,7 @@ def death(record: Mapping[str, Any], file: Path | None) -> list[str]:
             f"{gib(gpu['reserved'] - gpu['allocated'])} reserved and "
             f"unused, {gib(others)} outside PyTorch, {gib(gpu['free'])} free of {gib(gpu['total'])}"
         )
-    for holder in died["holders"]:
-        if not holder["is_this"] and holder["bytes"]:
-            text.append(f"held by another process: {gib(holder['bytes'])} ({holder['program']}, pid {holder['pid']})")
+    text += [f"held by another process: {each}" for holder in died["holders"] if (each := held_by(holder))]
     if batch := died["batch"]:
         items = f" and {batch['largest_items']} images or clips" if batch["largest_items"] else ""
         text.append(

@@ -40,7 +40,7 @@ class Planned:
             self.answer = self.plan.to_dict()
             its_run.write("cards", {"gpus": [card_of(gpu) for gpu in self.plan.deployment.gpus]})
             if say:
-                lines.say(lines.foreseen(self.answer, time.perf_counter() - began))
+                lines.say(lines.foreseen(self.answer, state.holders(), time.perf_counter() - began))
         except Exception as error:
             lines.say([f"this start is not planned: {type(error).__name__}: {error}"])
 
@@ -60,10 +60,10 @@ class Planned:
         """The record for `oomph learn`: figures only."""
         if self.plan is None:
             return
-        from oomph.machine.learn import start, store
-
         deployment = self.plan.deployment
         try:
+            from oomph.machine.learn import start, store
+
             store.remember(start.start_of(deployment, deployment.gpus, dict(measured), "oomph-vllm"))
         except Exception as error:
             lines.say([f"nothing was learnt of this start: {error}"])
