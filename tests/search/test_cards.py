@@ -27,6 +27,19 @@ def test_cheapest_first_and_planned() -> None:
     assert "RTX 4090" in found.text(width=100)
 
 
+def test_every_division_over_all_cards_is_looked_at() -> None:
+    """Two stages of four leave room for the engine's own limit of requests, eight ranks do not."""
+    first = cards("Qwen/Qwen3-14B", Want(16384, 32), names=("T4",)).cards[0]
+    assert first.plan.deployment.flags == {
+        "tensor_parallel_size": 4, "pipeline_parallel_size": 2, "max_model_len": 16384,
+    }  # fmt: skip
+
+
+def test_a_share_of_what_is_left_after_the_weights_is_no_share_of_the_card() -> None:
+    first = cards("meta-llama/Llama-3.3-70B-Instruct", Want(32768, 8), names=("B200",), engine="trtllm").cards[0]
+    assert first.count == 1
+
+
 def test_prices_decide_the_order() -> None:
     prices = {"H100": 25000.0, "RTX 4090": 1600.0, "RTX 3090": 800.0}
     found = cards("Qwen/Qwen3-8B", Want(4096), prices=prices)

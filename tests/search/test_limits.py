@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from oomph.answers.plan import parse, run
 from oomph.ir.objective import lowness
 from oomph.search.fit import fit
+from oomph.search.outcome import judge
+from oomph.search.request import Want
+from oomph.sources.gpu import parse_gpus
 
 
 def test_each_fourth_of_a_limit_is_a_step_less_and_no_limit_is_best() -> None:
@@ -28,3 +33,13 @@ def test_the_lowest_limit_is_said() -> None:
     assert answer.pick is not None
     limit = answer.pick.plan.deployment.flags.get("max_num_seqs")
     assert limit and f"at most {limit} request" in answer.text()
+
+
+def test_states_as_many_as_may_run_lose_nothing_of_their_number() -> None:
+    """What is not certain of the cache is tokens: one request of a hybrid is one request, and twice the requests in 8
+    bits are found although the fewest cannot show it (seed 26112181 of test_regret.py)."""
+    base = parse(["trtllm-serve", "Qwen/Qwen3.6-27B", "--max_seq_len", "4096", "--max_batch_size", "1"], "")
+    plan = run(replace(base, gpus=parse_gpus("H200")))
+    assert judge(plan, margin=True).concurrency == 1
+    pick = fit("Qwen/Qwen3.6-27B", "H200", Want(4096, 2, "users"), engine="trtllm").pick
+    assert pick is not None and pick.point.users > 200

@@ -1,6 +1,7 @@
 """Regret: no alternative that is drawn and planned without the search is better by the stated objective.
 
-A tenth of the questions in a test run; OOMPH_REGRET=300 asks all of them (`make long`). A failure names its seed.
+A tenth of the questions in a test run; OOMPH_REGRET=300 asks all of them (`make long`), OOMPH_REGRET_FROM=N
+others, whose seeds are N larger. A failure names its seed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from oomph.sources.gpu import parse_gpus
 QUESTIONS = int(os.environ.get("OOMPH_REGRET", "30"))
 DRAWN = 500 if QUESTIONS > 30 else 60
 PART = 10
+FROM = int(os.environ.get("OOMPH_REGRET_FROM", "0"))
 
 
-@pytest.mark.parametrize("first", range(0, QUESTIONS, PART))
+@pytest.mark.parametrize("first", range(FROM, FROM + QUESTIONS, PART))
 def test_nothing_drawn_is_better_than_what_fit_picks(first: int) -> None:
     met = 0
     for seed in range(first, first + PART):
@@ -41,7 +43,7 @@ def test_nothing_drawn_is_better_than_what_fit_picks(first: int) -> None:
     assert met
 
 
-@pytest.mark.parametrize("seed", range(1000, 1000 + QUESTIONS // 5))
+@pytest.mark.parametrize("seed", range(FROM + 1000, FROM + 1000 + QUESTIONS // 5))
 def test_nothing_drawn_is_better_than_a_line_of_compare(seed: int) -> None:
     asked = question(seed, engines=("vllm",))
     want = Want(asked.want.context or 8192, asked.want.users)
@@ -66,7 +68,7 @@ def replace_users(want: Want) -> Want:
     return Want(want.context, want.users if want.users > 1 else 0)
 
 
-@pytest.mark.parametrize("seed", range(2000, 2000 + QUESTIONS // 5))
+@pytest.mark.parametrize("seed", range(FROM + 2000, FROM + 2000 + QUESTIONS // 5))
 def test_nothing_drawn_is_better_than_a_card(seed: int) -> None:
     """The fewest cards of a kind that serve, with the best on them by the objective that is printed: of every engine,
     however the model is divided over all of the cards."""
@@ -91,7 +93,7 @@ def test_nothing_drawn_is_better_than_a_card(seed: int) -> None:
             assert not alternatives.better(key, DRAWN, seed), f"seed {seed}: {count} x {name} for {asked.model}"
 
 
-@pytest.mark.parametrize("seed", range(3000, 3000 + max(2, QUESTIONS // 25)))
+@pytest.mark.parametrize("seed", range(FROM + 3000, FROM + 3000 + max(2, QUESTIONS // 25)))
 def test_no_card_that_is_drawn_comes_before_the_first(seed: int) -> None:
     """The first line is the least that serves: the fewest cards, then the least memory."""
     asked = question(seed)

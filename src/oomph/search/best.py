@@ -177,9 +177,12 @@ class BestFirst:
         return [replace(frugal, unlimited=False, limit=limit) for _, limit in self.limits(frugal.model)]
 
     def _most_users(self, frugal: Arm) -> int:
-        ends = (self.solver.at(arm, self._context(arm), self.users, self.space) for arm in self._with_limits(frugal))
-        most = max((int(at[1].concurrency) for at in ends if at is not None), default=0)
-        return min(most, self.aims.most_requests(frugal))
+        most, ceiling = 0, self.aims.most_requests(frugal)
+        for arm in self._with_limits(frugal):
+            at = self.solver.at(arm, self._context(arm), self.users, self.space)
+            requests = at[1].concurrency if at is not None else 0.0
+            most = ceiling if requests == max(self.users, arm.limit) else max(most, int(requests))
+        return min(most, ceiling)
 
     def _most_requests(self, frugal: Arm) -> int:
         """What is set here, or the engine's own limit."""

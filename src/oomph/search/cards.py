@@ -294,10 +294,9 @@ def _card(
     base = replace(base, gpus=with_screen(gpus))
     limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
     spaces = Spaces(models, base.gpus, limited, base)
-    spaces.arms = [arm for arm in spaces.arms if arm.layout.gpus == count and arm.layout.tp in (1, count)]
-    room, tokens = int(row.total_bytes * count * engine_of(base).highest_share(base.gpus)), want.context * want.users
+    room, tokens = row.total_bytes * count, want.context * want.users
     small = {name for name, model in models.items() if least_weights(model) + least_token(model) * tokens <= room}
-    spaces.arms = [arm for arm in spaces.arms if arm.model in small]
+    spaces.arms = [arm for arm in spaces.arms if arm.layout.gpus == count and arm.model in small]
     solver = Solver(base, models, run, spaces.default)
     solver.empty_gpus = gpus
     best = BestFirst(solver, spaces, objective_of(spaces)).best(offload=False)

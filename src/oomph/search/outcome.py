@@ -57,6 +57,11 @@ def low_concurrency(plan: Plan) -> float:
         return kv.max_concurrency
     lost = max(r.terms["available_kv"].bytes - r.terms["available_kv"].low for r in plan.ranks)
     blocks = max(0, kv.num_blocks - 1 - -(-lost // kv.bytes_per_block))
+    knobs = knobs_of(plan.deployment)
+    if kv.max_concurrency == plan.resolved.get(knobs.users):
+        # there are as many states as may run at once, and more tokens than they need
+        certain = kv.logged_tokens * blocks / kv.num_blocks
+        return min(kv.max_concurrency, certain / float(plan.resolved[knobs.context]))
     return kv.max_concurrency * blocks / kv.num_blocks
 
 

@@ -183,12 +183,14 @@ class Solver:
 
     def most_users(self, arm: Arm, context: int, space: Space) -> int:
         """The largest level that fits at this context; 0 = none. The fewest users have the most room: no level above
-        their concurrency can fit, and the answer is not far below."""
+        their concurrency can fit, and the answer is not far below; but for states as many as may run at once."""
         levels = space.users
         fewest = self.at(arm, context, levels[0], space)
         if fewest is None:
             return 0
         low, high = 0, bisect_right(levels, fewest[1].concurrency)
+        if fewest[1].concurrency == max(levels[0], arm.limit):
+            high = len(levels)
         step = 1
         while high - low > 1:
             at = max(high - step, low + 1) if step else (low + high) // 2

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import LayerCache
 from oomph.engines.llamacpp.ggml.scheduler import MAX_COPIES, Machine
-from oomph.engines.llamacpp.graph.reserve import Home, Outline, batch_of, flash_stays, seats, sizes
+from oomph.engines.llamacpp.graph.reserve import Home, Outline, attention_stays, batch_of, flash_stays, seats, sizes
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import FIRST, INPUTS
 from oomph.facts.llamacpp.backends import Backend
@@ -100,7 +100,8 @@ def reserved(
     alone = layout.full and layout.gpus == 1 and layout.home is None and settings.kv_offload
     # graph_get_cb: norms stay with their layer
     pinned = (layout.full or batch.tokens < machine.offload_batch) and not layout.measured and not alone
-    everywhere = layout.full and settings.kv_offload and layout.home is None and _every_head_runs(outline, backend)
+    everywhere = layout.full and settings.kv_offload and attention_stays(outline, chosen)
+    everywhere = everywhere and _every_head_runs(outline, backend)
     everywhere = everywhere and (backend.mixes_bf16 or settings.type_k == settings.type_v)
     probes = batch.flash and settings.flash_auto and layout.gpus and not everywhere
     if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):

@@ -1,7 +1,7 @@
 """What each device holds for given settings: the figures of llama.cpp's own memory breakdown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
@@ -29,6 +29,7 @@ class Subject(Struct, frozen=True):
     shares: tuple["Share", ...]
     units: int  # layers, those of multi-token prediction, and the output
     outline: Outline
+    names: tuple[str, ...]  # of every tensor, as it is called in the file and in a graph
 
 
 class Use(Struct, frozen=True):
@@ -59,7 +60,13 @@ class Measured(Struct, frozen=True):
 def subject(model: Model) -> Subject:
     tensors = tensors_of(model)
     singles = tuple(map(share_of, tensors))
-    return Subject(model, tensors, singles, merge(singles), units_of(model), outline(model, tensors))
+    drawn = outline(model, tensors)
+    names = [*(tensor.name for tensor in tensors), *(piece.name for piece in drawn.root)]
+    names += [f"blk.{index}.{piece.name}" for index, pieces, _ in drawn.layers for piece in pieces]
+    return Subject(
+        model, tensors, singles=singles, shares=merge(singles), units=units_of(model), outline=drawn,
+        names=tuple(dict.fromkeys(names)),
+    )  # fmt: skip
 
 
 def measure(
@@ -70,9 +77,9 @@ def measure(
     count, gpus = subject.units, len(free)
     settings = _without_oversized(subject, settings, backend)
     shares = subject.singles if settings.overrides else subject.shares  # a pattern may take any tensor out of its unit
-    placed = place(shares, count, settings, free, pads=backend.pads_rows)
+    targets = targets_of(settings, gpus, subject.names)
+    placed = place(shares, count, settings, free, targets, pads=backend.pads_rows)
     caches = layer_caches(subject.model.layers, settings)
-    rules = _rules(settings, gpus)
 
     alone = settings.split_mode == "none" and gpus > 1  # llama.cpp then knows of no other GPU
     used = [settings.main_gpu] if alone else list(range(gpus))
@@ -80,12 +87,12 @@ def measure(
     units = tuple(numbers[unit] for unit in placed.units)
 
     def home(name: str) -> int | None:
-        return next((numbers.get(device, 0) for rule, device in rules if rule.search(name)), None)
+        return numbers.get(targets[name], 0) if name in targets else None
 
     layers = len(subject.model.layers)
     layout = Layout(
         (*units[:layers], units[-1]), len(used), placed.offloaded == count and gpus > 0,
-        home if rules else None, fitting,
+        home if settings.overrides else None, fitting,
     )  # fmt: skip
     compute = reserved(subject.outline, settings, layout, caches, backend)
     if perhaps is not None:
@@ -209,11 +216,11 @@ def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
 
 
 def place(
-    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], *, pads: bool = True
-) -> Placement:
-    """`pads`: tensors are padded as in CUDA's and ROCm's buffers."""
+    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], targets: Mapping[str, int], *,
+    pads: bool = True,
+) -> Placement:  # fmt: skip
+    """`targets`: where overrides put tensors, by name; `pads`: they are padded as in CUDA's and ROCm's buffers."""
     devices = unit_devices(count, settings, free)
-    rules = _rules(settings, len(free))
     weights: dict[int, dict[str, int]] = {}
 
     def add(share: Share, device: int) -> None:
@@ -224,7 +231,7 @@ def place(
         if share.mtp and not settings.load_mtp:
             continue
         home = HOST if share.unit == INPUT else devices[min(max(share.unit, 0), count - 1)]
-        target = next((target for rule, target in rules if rule.search(share.name)), None)
+        target = targets.get(share.name)
         if share.unit == EVERYWHERE:
             for device in dict.fromkeys(devices[:-1]):
                 add(share, device)
@@ -235,8 +242,18 @@ def place(
     return Placement(devices, weights, sum(d != HOST for d in devices))
 
 
-def _rules(settings: Settings, gpus: int) -> list[tuple[re.Pattern[str], int]]:
-    return [(re.compile(pattern), _buffer(target, gpus)) for pattern, target in settings.overrides]
+def targets_of(settings: Settings, gpus: int, names: tuple[str, ...]) -> dict[str, int]:
+    """By name: the first override that takes a tensor decides."""
+    targets: dict[str, int] = {}
+    for pattern, target in reversed(settings.overrides):
+        targets.update(dict.fromkeys(_taken(pattern, names), _buffer(target, gpus)))
+    return targets
+
+
+@lru_cache(maxsize=1024)
+def _taken(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """--fit asks for the same patterns again and again."""
+    return tuple(filter(re.compile(pattern).search, names))
 
 
 def padded(tensor: Tensor) -> int:

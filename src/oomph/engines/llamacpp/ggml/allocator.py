@@ -113,10 +113,13 @@ class Allocator:
                     self.place(parent, buffer)
         for node, buffer in nodes:
             for parent in node.src:
-                self.place(parent, buffer)
+                if not parent.allocated and parent.view is None:
+                    self.place(parent, buffer)
             self.place(node, buffer)
             for parent in node.src:
-                self.release(parent)
+                parent.children -= 1
+                if not parent.children and not parent.views:
+                    self.release(parent)
         return [buffer.most for buffer in self.buffers]
 
     def place(self, node: Tensor, buffer: int) -> None:
@@ -147,9 +150,7 @@ class Allocator:
             buffer.give(node.chunk, node.offset + needs, had - needs)
 
     def release(self, parent: Tensor) -> None:
-        parent.children -= 1
-        if parent.children or parent.views:
-            return
+        """What nobody reads any more."""
         if parent.view is not None:
             source = parent.view
             source.views -= 1

@@ -36,6 +36,11 @@ def reserve(graph: Graph, machine: Machine, optimize: Optimize | None = None) ->
     return _Schedule(graph, machine).sizes(optimize)
 
 
+def assign(graph: Graph, machine: Machine) -> None:
+    """A backend for every node."""
+    _Schedule(graph, machine).assign()
+
+
 class _Split(Struct, frozen=True):
     backend: int
     start: int  # it ends where the next one starts
@@ -50,7 +55,7 @@ class _Schedule:
         self.splits: list[_Split] = []
 
     def sizes(self, optimize: Optimize | None) -> list[int]:
-        self._assign()
+        self.assign()
         self._split()
         machine = self.machine
         backend = machine.backend
@@ -85,7 +90,7 @@ class _Schedule:
         batch = {"MUL_MAT": node.ne[1], "MUL_MAT_ID": node.ne[2]}.get(node.op, node.rows)
         return batch >= self.machine.offload_batch
 
-    def _assign(self) -> None:
+    def assign(self) -> None:
         nodes = [node for node in self.graph.nodes if node.op not in VIEW_OPS]
         for tensor in (*self.graph.leaves, *self.graph.nodes):
             if tensor.backend == FREE:

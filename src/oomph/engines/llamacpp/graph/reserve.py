@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.ggml.fusion import fused_experts
 from oomph.engines.llamacpp.ggml.reorder import together
-from oomph.engines.llamacpp.ggml.scheduler import Machine, reserve
+from oomph.engines.llamacpp.ggml.scheduler import Machine, assign, reserve
 from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
 from oomph.engines.llamacpp.graph.altup import SPARSE_LAYERS
 from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts, Weights
@@ -137,6 +137,12 @@ def _phase(outline: Outline, index: int) -> tuple[int, bool, bool, bool]:
     return step, index < numbers.get("n_deepstack_layers", 0), dense, sparse
 
 
+def attention_stays(outline: Outline, chosen: Sequence[Seat]) -> bool:
+    """Whether what overrides move is of feed-forward blocks alone: then each layer's attention runs where it is."""
+    moved = ((outline.layers[seat.row][1][at].name, backend) for seat in chosen for at, backend in seat.moved)
+    return all(name.startswith("ffn_") for name, _ in moved)
+
+
 @lru_cache(maxsize=512)
 def sizes(
     outline: Outline, chosen: tuple[Seat, ...], root: tuple[int, ...], output: int, batch: Batch, machine: Machine,
@@ -156,7 +162,7 @@ def flash_stays(
     """llama_context::resolve_fused_ops: -fa auto is off where a layer's attention would run on another device."""
     probe = replace(batch, tokens=batch.sequences, outputs=batch.sequences)
     build = _graph(outline, chosen, root, output, probe, machine, pinned)
-    reserve(build.graph, machine)
+    assign(build.graph, machine)
     return all(node.backend == device for node, device in build.fused)
 
 
