@@ -32,6 +32,9 @@ def found(name: str) -> str:
         ("qwen3 235b 2507 instruct fp8", "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8"),
         ("mistral:7b-instruct-v0.3-q4_K_M", "mistralai/Mistral-7B-Instruct-v0.3"),
         ("deepseek v3", "deepseek-ai/DeepSeek-V3"),
+        ("通义千问 2.5 7b", "Qwen/Qwen2.5-7B-Instruct"),
+        ("квен3 14b", "Qwen/Qwen3-14B"),
+        ("ジェマ 3 27b", "google/gemma-3-27b-it"),
     ],
 )
 def test_a_name_is_the_makers_own_checkpoint(name: str, meant: str) -> None:

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from oomph.commands import parse_command, parse_text
+from oomph.commands import parse_command, parse_text, read_deployments
 from oomph.errors import CommandError
 
 
@@ -103,3 +105,42 @@ def test_refusals(text, sentence):
         return
     with pytest.raises(CommandError, match=sentence):
         parse(text)
+
+
+CLASSES = """
+from vllm import LLM
+class Settings:
+    model = "Qwen/Qwen3-8B"
+    length: int = 2 * 1024
+settings = Settings(length=4096)
+"""
+FUNCTIONS = """
+from vllm import LLM
+def start(model, length=8192):
+    return LLM(model=model, **{"max_model_len": length, **EXTRA})
+EXTRA = dict(enforce_eager=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "length"),
+    [
+        (CLASSES + "LLM(model=settings.model, max_model_len=settings.length)", "Qwen/Qwen3-8B", 4096),
+        (CLASSES + "LLM(model=Settings.model, max_model_len=Settings().length)", "Qwen/Qwen3-8B", 2048),
+        (FUNCTIONS + "start('Qwen/Qwen3-4B')", "Qwen/Qwen3-4B", 8192),
+        (FUNCTIONS + "start('Qwen/Qwen3-4B', 1024)", "Qwen/Qwen3-4B", 1024),
+    ],
+)
+def test_fields_of_a_class_and_the_only_call_of_a_function(
+    source: str, model: str, length: int, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(source)
+    [entry] = read_deployments([str(tmp_path / "app.py")])
+    assert entry.deployment is not None
+    assert (entry.deployment.model, entry.deployment.flags["max_model_len"]) == (model, length)
+
+
+def test_a_function_that_is_called_twice_has_no_model_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FUNCTIONS + "start('Qwen/Qwen3-4B')\nstart('Qwen/Qwen3-8B')")
+    [entry] = read_deployments([str(tmp_path / "app.py")])
+    assert entry.deployment is None

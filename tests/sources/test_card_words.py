@@ -32,6 +32,9 @@ SAID = {
     "4090 mobile": (1, "RTX 4090 Laptop"),
     "mac mini m4 with 16gb ram": (1, "Apple M4 16GB"),
     "24 gb vram": (1, "24 gb GPU"),
+    "deux A100 80 Go": (2, "A100 SXM 80GB"),
+    "RTX 4090 두 장": (2, "RTX 4090"),
+    "2 枚の RTX 4090": (2, "RTX 4090"),
 }
 
 

@@ -88,6 +88,8 @@ def find(name: str) -> Entry | None:
     if len({names.core(row.family) for row in rows}) > 1 or names.is_anothers(name, rows[0].id):
         answers = names.answers(name, ids())
         listed = ", ".join(answers[:_LISTED]) + (", ..." if len(answers) > _LISTED else "")
+        if len(answers) == 1:
+            raise InputError(f"{name[:80]!r} is not the whole name of a checkpoint", hint=f"did you mean {listed}?")
         raise InputError(f"{name[:80]!r} may be any of {len(answers)} checkpoints", hint=f"there are {listed}")
     others = ", ".join(row.id for row in rows[1:4])
     also = f"; there is also {others}" if others else ""

@@ -55,6 +55,15 @@ _COPIES = (
 
 _MIRRORS = frozenset(("unsloth", "nousresearch", "alpindale", "redhatai"))  # who keep unchanged copies
 
+# Families as they are written in Chinese, Japanese, Korean and Russian.
+_SPOKEN = {
+    "通义千问": "qwen", "千问": "qwen", "큐웬": "qwen", "квен": "qwen", "深度求索": "deepseek", "딥시크": "deepseek",
+    "дипсик": "deepseek", "智谱": "glm", "混元": "hunyuan", "文心": "ernie", "书生": "intern", "百川": "baichuan",
+    "ラマ": "llama", "라마": "llama", "ллама": "llama", "лама": "llama", "ジェマ": "gemma", "젬마": "gemma",
+    "джемма": "gemma", "гемма": "gemma", "ミストラル": "mistral", "미스트랄": "mistral", "мистраль": "mistral",
+}  # fmt: skip
+_SPOKEN_WORD = late_pattern(lambda: "|".join(sorted(_SPOKEN, key=len, reverse=True)))
+
 _LEAST_LETTERS = 2  # of a word that says what it is: nobody means a model by "x"
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 _ALIKE = 0.6  # how much of its letters where no word that says what it is does
@@ -68,7 +77,10 @@ _QUANT_PART = late_pattern(
 
 @lru_cache(maxsize=8192)
 def _typed_tokens(text: str) -> tuple[tuple[str, Kind], ...]:
-    low = _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", text.lower().replace("c4ai-", ""))))  # Cohere's mark
+    low = text.lower().replace("c4ai-", "")  # Cohere's mark
+    if not low.isascii():
+        low = _SPOKEN_WORD.sub(lambda match: _SPOKEN[match[0]], low)
+    low = _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", low)))
     pairs: list[tuple[str, Kind]] = []
     for match in _TOKEN.finditer(_GLUED_SIZE.sub(" ", low)):
         token, name = match[0], match.lastgroup

@@ -16,6 +16,7 @@ from oomph.sources import boundary
 from oomph.text.late import late_pattern
 
 _MOST_DROP_INS = 32
+_HIGHEST = 4  # folders: etc/systemd/system/unit.service
 _MAKEFILE = late_pattern(r"(?:^|/)(?:GNU)?[Mm]akefile$|\.mk$")
 _INCLUDE = late_pattern(r"^-?include[ \t]+([\w./-]+)[ \t]*$", re.MULTILINE)
 _SBATCH = late_pattern(
@@ -34,11 +35,6 @@ _ENTRY = late_pattern(
     re.MULTILINE,
 )
 _ENVIRONMENT_FILE = late_pattern(r"^EnvironmentFile=-?(\S+)[ \t]*$", re.MULTILINE)
-# {{ .Values.image.tag }}, {{- .Values.model | quote }}, {{ .Values.port | default 8000 }}
-_VALUE = late_pattern(
-    r"\{\{-?\s*\.Values\.([\w.]+)\s*(?:\|\s*default\s+(\"[^\"]{0,200}\"|[\w./-]{1,200})\s*)?(?:\|\s*(quote|squote|int|toString)\s*)?-?\}\}"
-)
-_RELEASE = late_pattern(r"\{\{-?\s*\.(?:Release|Chart)\.(Name|Namespace)\s*-?\}\}")
 _TEMPLATED = late_pattern(r"\{\{-?\s*\.Values\.")
 
 
@@ -125,45 +121,55 @@ def _whole_unit(text: str, path: str) -> str:
 
 def _with_environment_files(text: str, folder: str) -> str:
     def lines(match: re.Match[str]) -> str:
-        beside = os.path.join(folder, os.path.basename(match[1]))  # a repository keeps what is installed in /etc
-        place = match[1] if os.path.isabs(match[1]) and boundary.is_file(match[1]) else beside
-        pairs = files.variables(place)
+        pairs = files.variables(_installed(match[1], folder))
         return "\n".join(f'Environment="{name}={value}"' for name, value in pairs.items()) or match[0]
 
     return _ENVIRONMENT_FILE.sub(lines, text)
 
 
+def _installed(path: str, folder: str) -> str:
+    """Where a repository keeps what is installed as `path`: by its name, or in a tree like that of the machine."""
+    trees = [folder]
+    while len(trees) < _HIGHEST and os.path.dirname(trees[-1]) not in ("", trees[-1]):
+        trees.append(os.path.dirname(trees[-1]))
+    beside = os.path.join(folder, os.path.basename(path))
+    own = [path] if os.path.isabs(path) else []
+    places = (*own, beside, *(os.path.join(tree, path.lstrip("/")) for tree in trees))
+    return next((place for place in places if boundary.is_file(place)), beside)
+
+
 def _rendered(text: str, path: str) -> str:
-    """The template with the values of its chart; expressions beyond a value, a default and a quote stay."""
-    values = _chart_values(path)
+    """The template with the values and the helpers of its chart."""
+    from oomph.commands.manifests.chart_template import named_templates, rendered
+
+    folder = _chart_of(path)
+    values = _first_document(os.path.join(folder, "values.yaml")) if folder else None
     if values is None:
         return text
-
-    def value(match: re.Match[str]) -> str:
-        entry: Any = values
-        for key in match[1].split("."):
-            entry = entry.get(key) if isinstance(entry, dict) else None
-        if entry in (None, "") and match[2]:
-            entry = match[2].strip('"')
-        if entry is None or isinstance(entry, (dict, list)):
-            return match[0]
-        word = "true" if entry is True else "false" if entry is False else str(entry)
-        return f'"{word}"' if match[3] == "quote" else word
-
-    return _RELEASE.sub("release", _VALUE.sub(value, text))
+    helpers: dict[str, str] = {}
+    templates = os.path.join(folder, "templates")
+    names = sorted(os.listdir(templates)) if boundary.may_look(templates) and os.path.isdir(templates) else []
+    for name in [name for name in names if name.endswith(".tpl")][:_MOST_DROP_INS]:
+        helpers |= named_templates(files.read(os.path.join(templates, name)))
+    return rendered(text, values, helpers, _first_document(os.path.join(folder, "Chart.yaml")) or {})
 
 
-def _chart_values(path: str) -> Mapping[str, Any] | None:
-    from oomph.commands.manifests.yaml_text import load
-
+def _chart_of(path: str) -> str:
+    """The folder whose values.yaml a template is filled with; "" = none."""
     folder = os.path.dirname(os.path.abspath(path))
     for _ in range(3):  # CHART/templates/NAME/file.yaml
         place = os.path.join(folder, "values.yaml")
         if boundary.is_file(place) and place != os.path.abspath(path):
-            try:
-                documents = load(files.read(place), place)
-            except CommandError:
-                return None
-            return documents[0] if documents and isinstance(documents[0], dict) else None
+            return folder
         folder = os.path.dirname(folder)
-    return None
+    return ""
+
+
+def _first_document(place: str) -> Mapping[str, Any] | None:
+    from oomph.commands.manifests.yaml_text import load
+
+    try:
+        documents = load(files.read(place), place) if boundary.is_file(place) else []
+    except CommandError:
+        return None
+    return documents[0] if documents and isinstance(documents[0], dict) else None

@@ -28,7 +28,6 @@ class Command(NamedTuple):
     ] = {}  # path -> text that the script has written there before: cat > FILE <<EOF, echo > FILE
 
 
-_PRINTED = late_pattern(r"\$\([^()]{0,400}(?:\([^()]{0,400}\)[^()]{0,400}){0,4}\)|`[^`]{0,400}`", re.DOTALL)
 _TEMPLATED = late_pattern(r"\{\{ ?([A-Za-z_]\w{0,80}) ?\}\}")  # Jinja's, in a script that a tool fills in
 
 
@@ -307,10 +306,22 @@ class _Reader(Expansion):
         if not NAME.fullmatch(name):
             return
         old = self.variables.get(name, "")
-        if sign and not append and _PRINTED.fullmatch(value):  # what a program prints is not known: as if nobody set it
+        if sign and not append and _is_printed(value):  # what a program prints is not known: as if nobody set it
             self.variables.pop(name, None)
         elif sign:
             self.variables[name] = (old if append and isinstance(old, str) else "") + value
         current = self.variables.get(name)
         if isinstance(current, str) and (export or name in self.exported):
             self.exported[name] = current
+
+
+def _is_printed(value: str) -> bool:
+    """Whether a value is one substitution from end to end: $(sed -n "$((N + 1))p" models.txt), `cat x`."""
+    if value.startswith("`"):
+        return len(value) > 1 and value.find("`", 1) == len(value) - 1
+    depth = 0
+    for at, letter in enumerate(value[1:] if value.startswith("$(") else "", 1):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return at == len(value) - 1
+    return False

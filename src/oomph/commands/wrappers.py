@@ -197,6 +197,28 @@ def container_call(call: Call) -> Call:
     return _within(call, 0)
 
 
+def container_calls(call: Call) -> list[Call]:
+    """What a container starts: several engines where its shell text starts several."""
+    first = container_call(call)
+    words = call.words
+    if program(words[0]) not in SHELLS or first.source:
+        return [first]
+    at = next((i for i, word in enumerate(words[1:-1], 1) if re.fullmatch(r"-\w*c", word)), 0)
+    inside = script_calls(words[at + 1], call.environment, depth=1) if at else []
+    started = [one for one in inside if starts(one) and not one.source]
+    if len(started) < 2:
+        return [first]
+    return [
+        one if one.refusal else _within(structs.replace(call, words=one.words, environment=one.environment), 0)
+        for one in started
+    ]
+
+
+def numbered(name: str, calls: Sequence[Call]) -> dict[str, Call]:
+    """Under the name where it is one; "name 1", "name 2" where there are several."""
+    return {f"{name} {number}" if len(calls) > 1 else name: call for number, call in enumerate(calls, 1)}
+
+
 def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call:
     """bash -c 'TEXT', or bash FILE with the file's arguments."""
     for index, word in enumerate(words[1:-1], 1):

@@ -35,6 +35,7 @@ NUMBERS: dict[str, int] = {word: number for number, words in _WORDS.items() for 
 _HAN: dict[str, int] = dict(
     zip("单單一双雙两兩二三四五六七八十", (1, 1, 1, 2, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 10), strict=True)
 )
+_HAN |= {"한": 1, "두": 2, "세": 3, "네": 4}  # Korean, before a counter
 _HAN_COUNT = rf"([0-9]{{1,3}}|十六|[{''.join(_HAN)}])"
 _COUNTER = "(?:张|張|块|塊|片|枚|路|卡|个|個|장|개|대)"  # what Chinese, Japanese and Korean count cards with
 _SAID = r"(?:pair|couple)\s{1,3}of"
@@ -53,7 +54,7 @@ _OWNER = late_pattern(
     re.IGNORECASE,
 )
 _HAN_FIRST = late_pattern(
-    rf"^{_HAN_COUNT}\s{{0,3}}{_COUNTER}\s{{0,3}}(?:的\s{{0,3}})?(?=\S)|^([{''.join(_HAN)}])\s{{0,3}}(?=[A-Za-z0-9])"
+    rf"^{_HAN_COUNT}\s{{0,3}}{_COUNTER}\s{{0,3}}(?:[的の]\s{{0,3}})?(?=\S)|^([{''.join(_HAN)}])\s{{0,3}}(?=[A-Za-z0-9])"
 )
 _HAN_LAST = late_pattern(rf"(?<=\S)\s{{0,3}}(?:[をの]|[x×*])?\s{{0,3}}{_HAN_COUNT}\s{{0,3}}{_COUNTER}$")
 _HAN_NODES = late_pattern(rf"^{_HAN_COUNT}\s{{0,3}}(?:台|機|机)\s{{0,3}}(?:的\s{{0,3}})?(?=\S)")
@@ -79,6 +80,7 @@ _RAM = late_pattern(
 )
 # "16 gb 5060 ti": its size in front of a card's name.
 _SIZE_BEFORE = late_pattern(r"(?<![\w.])([0-9]{1,3})[\s-](gi?b)(?=\s\S)", re.IGNORECASE)
+_OCTETS = late_pattern(r"(?<![\w.])([0-9]{1,4})\s?Go(?!\w)")  # "80 Go" is what French speakers say
 # Machines whose GPU has the memory of the host.
 _ONE_MEMORY = late_pattern(
     r"\bmac|\bimac|\bm[1-9]\b|strix|ryzen\s{0,3}ai|framework|spark|jetson|orin|thor|gb10", re.IGNORECASE
@@ -92,7 +94,7 @@ def plain_words(text: str) -> str:
         import unicodedata
 
         plain = unicodedata.normalize("NFKC", plain)  # full-width digits and letters
-    plain = " ".join(plain.split())
+    plain = _OCTETS.sub(r"\1 GB", " ".join(plain.split()))
     if (match := _RAM.search(plain)) and not _ONE_MEMORY.search(plain):
         raise CommandError(f"{quoted(match[0].strip(), 60)} is the host's memory, not the card's: --ram {match[1]}")
     if _OR.search(plain):

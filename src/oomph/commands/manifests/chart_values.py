@@ -74,7 +74,8 @@ def production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
         if not isinstance(model, dict) or not isinstance(model.get("modelURL"), str):
             continue
         config = model.get("vllmConfig")
-        words = ["vllm", "serve", model["modelURL"], *camel_flags(config if isinstance(config, dict) else {})]
+        flags = [*camel_flags(model), *camel_flags(config if isinstance(config, dict) else {})]
+        words = ["vllm", "serve", model["modelURL"], *flags]
         image = f"{model.get('repository') or 'vllm/vllm-openai'}:{model.get('tag') or 'latest'}"
         gpus = model.get("requestGPU")
         count = gpus if isinstance(gpus, int) and 0 < gpus <= 1024 else 0

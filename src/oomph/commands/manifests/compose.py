@@ -11,7 +11,7 @@ from oomph.commands.call import PROGRAM, Call, short, shown
 from oomph.commands.manifests import docker, memory_limit
 from oomph.commands.manifests.container_fields import yaml_word
 from oomph.commands.manifests.yaml_text import load
-from oomph.commands.wrappers import container_call
+from oomph.commands.wrappers import container_calls, numbered
 from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError, OomphError
 
@@ -32,7 +32,7 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
         if key in bases and isinstance(service, dict) and not service.get("command"):
             continue  # what others extend, and what starts nothing by itself
         if isinstance(service, dict) and _runs_engine(service):
-            out[str(key)] = _call_or_refusal(service, environment, shown(f"{name}: service {key}"))
+            out |= numbered(str(key), _calls_or_refusal(service, environment, shown(f"{name}: service {key}")))
     return out
 
 
@@ -56,14 +56,14 @@ def _runs_engine(service: Mapping[str, Any]) -> bool:
     return bool(docker.image_engine(str(service.get("image") or "")) or PROGRAM.search(text))
 
 
-def _call_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:
+def _calls_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> list[Call]:
     try:
-        return _call(service, environment, where)
+        return _calls(service, environment, where)
     except OomphError as error:  # the other services can still be planned
-        return Call((), refusal=error)
+        return [Call((), refusal=error)]
 
 
-def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:
+def _calls(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> list[Call]:
     inside = _environment(service.get("environment"), environment, where)
     image = _fill(str(service.get("image") or ""), environment, where)
     entrypoint = _words(service.get("entrypoint"), environment, where)
@@ -74,9 +74,9 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     count, ids = _gpus(service)
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
-    call = container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
-    call = replace(call, mounts=_mounts(service.get("volumes"), environment, where))
-    return replace(call, memory_limit=memory_limit.of_service(service), gpu_ids=ids)
+    call = docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes)
+    mounts, limit = _mounts(service.get("volumes"), environment, where), memory_limit.of_service(service)
+    return [replace(one, mounts=mounts, memory_limit=limit, gpu_ids=ids) for one in container_calls(call)]
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:

@@ -17,6 +17,7 @@ from oomph.text.nesting import shell_words
 
 # flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
 _HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
+_MOUNTED = "/mnt/models"  # where KServe's storage initializer puts what storageUri names
 _VLLM_FORMATS = ("huggingface", "vllm")  # KServe's model formats whose runtime starts vLLM
 # KServe's spec.parallelism -> vLLM's flag (pkg/apis/serving/v1alpha1/llm_inference_service_types.go)
 _PARALLELISM = {
@@ -30,7 +31,8 @@ _PARALLELISM = {
 Started = dict[str, tuple[Call, dict[str, Any]]]  # name -> call and the pod that holds its labels
 
 
-def calls(document: Mapping[str, Any], title: str, where: str) -> Started:
+def calls(document: Mapping[str, Any], title: str, where: str, runtimes: Mapping[str, Any] | None = None) -> Started:
+    """`runtimes`: the specs of the file's ServingRuntimes, by their names."""
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return {}
@@ -43,7 +45,7 @@ def calls(document: Mapping[str, Any], title: str, where: str) -> Started:
         image = _worker_image(spec)
         started = ray_serve(spec["serveConfigV2"], where).items()
         return {f"{title}/{name}": (replace(call, image=image), spec) for name, call in started}
-    return _inference_service(spec, title, where)
+    return _inference_service(spec, title, where, runtimes or {})
 
 
 def _vllm(model: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -54,28 +56,50 @@ def from_uri(uri: str) -> str:
     return uri.removeprefix("hf://")
 
 
-def _inference_service(spec: Mapping[str, Any], title: str, where: str) -> Started:
+def _inference_service(spec: Mapping[str, Any], title: str, where: str, runtimes: Mapping[str, Any]) -> Started:
     """An InferenceService that leaves the container to its runtime: `predictor.model` with args and storageUri."""
     predictor = spec.get("predictor")
     value = predictor.get("model") if isinstance(predictor, dict) else None
-    form = value.get("modelFormat") if isinstance(value, dict) else None
-    kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
-    if not isinstance(predictor, dict) or not isinstance(value, dict) or kind not in _VLLM_FORMATS:
+    if not isinstance(predictor, dict) or not isinstance(value, dict):
         return {}
-    environment, _ = environment_of(value.get("env"))
-    model = from_uri(str(value.get("storageUri") or "")) or "/mnt/models"
+    form = value.get("modelFormat")
+    kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
+    container = _first_container(runtimes.get(str(value.get("runtime"))))
+    if kind not in _VLLM_FORMATS and image_engine(str(container.get("image") or "")) != DEFAULT:
+        return {}
+    environment, _ = environment_of([*_listed(container.get("env")), *_listed(value.get("env"))])
+    model = from_uri(str(value.get("storageUri") or "")) or _MOUNTED
     words: list[str] = []
-    arguments = words_of(value.get("args"), environment, where)
+    # the runtime's own words come first, behind its program (pkg/controller/v1beta1/inferenceservice)
+    program = words_of([*_listed(container.get("command")), *_listed(container.get("args"))], environment, where)
+    arguments = [*_flags_of(program), *words_of(value.get("args"), environment, where)]
     while arguments:
         flag, equals, text = arguments.pop(0).partition("=")
-        if flag.replace("-", "_") in _HUGGINGFACESERVER:
+        if flag.replace("-", "_") in (*_HUGGINGFACESERVER, "__model"):
             text = text if equals or not arguments else arguments.pop(0)
-            model = text if flag.replace("-", "_") in ("__model_id", "__model_dir") else model
+            named = flag.replace("-", "_") in ("__model_id", "__model_dir", "__model")
+            model = text if named and text != _MOUNTED else model
         else:
             words.append(flag + equals + text)
     notes = ("KServe's runtime is read as vllm serve",)
-    call = Call(_vllm(model, words), environment, gpu_count=gpus_of(value.get("resources")), notes=notes)
+    count = gpus_of(value.get("resources") or container.get("resources"))
+    image = str(container.get("image") or "")
+    call = Call(_vllm(model, words), environment, image=image, gpu_count=count, notes=notes)
     return {f"{title}/model": (call, predictor)}
+
+
+def _first_container(pod: Any) -> dict[str, Any]:
+    containers = _listed(pod.get("containers")) if isinstance(pod, dict) else []
+    return containers[0] if containers and isinstance(containers[0], dict) else {}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _flags_of(words: Sequence[str]) -> list[str]:
+    """Flags and their values, no program."""
+    return list(dropwhile(lambda word: not word.startswith("--"), words))
 
 
 def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> Started:
@@ -84,10 +108,14 @@ def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> S
     uri = model.get("uri") if isinstance(model, dict) else None
     if not isinstance(uri, str):
         return {}
+    prefill = spec.get("prefill")
+    if isinstance(prefill, dict):  # a server of its own, with the same model
+        own = {key: value for key, value in spec.items() if key != "prefill"}
+        halves = (own, f"{title}/decode"), ({**prefill, "model": model}, f"{title}/prefill")
+        return {name: its for part, label in halves for name, its in _llm_inference_service(part, label, where).items()}
     pod = spec.get("template")
     pod = pod if isinstance(pod, dict) else {}
-    containers = pod.get("containers")
-    container = containers[0] if isinstance(containers, list) and containers and isinstance(containers[0], dict) else {}
+    container = _first_container(pod)
     environment, _ = environment_of(container.get("env"))
     words = []
     parallelism = spec.get("parallelism")
@@ -128,7 +156,7 @@ def camel_flags(config: Mapping[str, Any]) -> list[str]:
     vllm = engine_named(DEFAULT)
     words: list[str] = []
     for key, value in config.items():
-        flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).lower()
+        flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key).replace("LoRA", "Lora")).lower()
         if key == "extraArgs" and isinstance(value, list):
             words += map(str, value)
         elif value is None or isinstance(value, dict | list) or not vllm.knows_flag(flag):
@@ -184,7 +212,11 @@ def _ray_name(application: str, config: Any, number: int) -> str:
 
 def _ray_call(config: Any, where: str) -> Call:
     loading = config.get("model_loading_config") if isinstance(config, dict) else None
-    model = (loading.get("model_source") or loading.get("model_id")) if isinstance(loading, dict) else None
+    loading = loading if isinstance(loading, dict) else {}
+    model = loading.get("model_source") or loading.get("model_id")
+    if isinstance(model, dict):  # a bucket: what it holds is called by the id (ray.llm's CloudMirrorConfig)
+        named = str(loading.get("model_id") or "")
+        model = named if "/" in named else model.get("bucket_uri")
     if not isinstance(model, str):
         return Call((), refusal=CommandError(f"{where}: a model of llm_configs is not named in this file"))
     arguments = config.get("engine_kwargs")

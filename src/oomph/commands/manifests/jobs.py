@@ -18,6 +18,10 @@ from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|\$)")
+# ${{ env.MODEL }}, ${{ inputs.model }}, ${{ matrix.model }} of a workflow
+_EXPRESSION = re.compile(
+    r"\$\{\{\s{0,9}(?:env|vars|inputs|matrix|secrets|github\.event\.inputs)\.(\w{1,80})\s{0,9}\}\}"
+)
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
 
 
@@ -54,6 +58,18 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
         if isinstance(document.get("commands"), list):
             return _dstack(document, environment)
     return _anywhere(document, environment)
+
+
+def _workflow_values(value: Mapping[str, Any]) -> dict[str, str]:
+    """`env` of a workflow, a job or a step, and what its inputs are unless somebody says otherwise."""
+    given = {name: _EXPRESSION.sub(r"${\1}", text) for name, text in _texts(value.get("env")).items()}
+    inputs = value.get("inputs")
+    defaults = {
+        str(name): str(one["default"])
+        for name, one in (inputs.items() if isinstance(inputs, dict) else ())
+        if isinstance(one, dict) and one.get("default") is not None
+    }
+    return {name: text for name, text in {**defaults, **given}.items() if "${" not in text}
 
 
 def _unused(name: str, names: Mapping[str, Any]) -> str:
@@ -162,11 +178,11 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
     if isinstance(value, str):
         if not SERVER.search(value) or len(value) >= LIMIT:
             return []
-        return [(label, call) for call in _script(value, environment)]
+        return [(label, call) for call in _script(_EXPRESSION.sub(r"${\1}", value), environment)]
     if depth > 20 or not isinstance(value, dict | list):
         return []
     if isinstance(value, dict):
-        environment = {**environment, **_texts(value.get("vars"))}  # a playbook's
+        environment = {**environment, **_texts(value.get("vars")), **_workflow_values(value)}  # a playbook's
         if started := _container_task(value, environment):
             return [(str(value.get("name") or label), started)]
     if isinstance(value, list):
@@ -205,6 +221,9 @@ def _skypilot(task: Mapping[str, Any], environment: Mapping[str, str]) -> dict[s
     gpus = named_gpus.of_accelerators(_choices(resources))
     count = _accelerators(resources.get("accelerators")) or (len(parse_gpus(gpus.gpus)) if gpus.gpus else 0)
     variables = {k: v for key in ("envs", "secrets") for k, v in _texts(task.get(key)).items() if v != "None"}
+    nodes = task.get("num_nodes")
+    nodes = nodes if isinstance(nodes, int) and 0 < nodes <= 1024 else 1
+    variables["SKYPILOT_NUM_NODES"] = str(nodes)
     if count:
         variables["SKYPILOT_NUM_GPUS_PER_NODE"] = str(count)
     image = str(resources.get("image_id") or "").removeprefix("docker:")
@@ -213,8 +232,8 @@ def _skypilot(task: Mapping[str, Any], environment: Mapping[str, str]) -> dict[s
         str(number): replace(
             call,
             image=call.image or image,
-            gpu_count=call.gpu_count or count,
-            gpu_name=gpus.gpus,
+            gpu_count=call.gpu_count or count * nodes,
+            gpu_name=f"{nodes}x({gpus.gpus})" if nodes > 1 and gpus.gpus else gpus.gpus,
             notes=(*call.notes, *filter(None, (gpus.note,))),
         )
         for number, call in enumerate(started, 1)

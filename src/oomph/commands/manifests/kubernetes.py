@@ -17,7 +17,7 @@ from oomph.commands.manifests.container_fields import (
     words_of,
 )
 from oomph.commands.manifests.yaml_text import load
-from oomph.commands.wrappers import container_call
+from oomph.commands.wrappers import container_calls, numbered
 from oomph.engines.registry import DEFAULT, NAMES, all_engines
 from oomph.errors import OomphError
 
@@ -30,9 +30,9 @@ def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
         refuse_templates(text, name)
     out: dict[str, Call] = {}
     documents = load(text, name)
-    settings = _config_maps(documents)
+    settings, runtimes = _config_maps(documents), _serving_runtimes(documents)
     for document in documents:
-        for key, call in _document(document, name, settings).items():
+        for key, call in _document(document, name, settings, runtimes).items():
             while key in out:  # a leader and its workers
                 key += "+"
             out[key] = call
@@ -53,19 +53,27 @@ def _config_maps(documents: list[Any]) -> Settings:
             and document.get("kind") == "ConfigMap"
             and isinstance(document.get("data"), dict)
         ):
-            metadata = document.get("metadata")
-            named = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
-            maps[named] = {str(key): str(value) for key, value in document["data"].items()}
+            maps[_name_of(document)] = {str(key): str(value) for key, value in document["data"].items()}
     return maps
 
 
-def _document(document: Any, name: str, settings: Settings) -> dict[str, Call]:
+def _serving_runtimes(documents: list[Any]) -> dict[str, Any]:
+    """The specs of KServe's runtimes in the file, by their names."""
+    kinds = tuple(kind.strip() for kind in _RUNTIMES)
+    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in kinds]
+    return {_name_of(one): one.get("spec") for one in found}
+
+
+def _name_of(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _document(document: Any, name: str, settings: Settings, runtimes: Mapping[str, Any]) -> dict[str, Call]:
     if not isinstance(document, dict):
         return {}
-    metadata = document.get("metadata")
-    named = metadata.get("name", "") if isinstance(metadata, dict) else ""
-    title = f"{document.get('kind', 'object')} {named}".strip()
-    if started := custom_resources.calls(document, title, shown(name)):
+    title = f"{document.get('kind', 'object')} {_name_of(document)}".strip()
+    if started := custom_resources.calls(document, title, shown(name), runtimes):
         return {key: replace(_with_gpus(call, pod), container=True) for key, (call, pod) in started.items()}
     nodes = _nodes(document)
     out: dict[str, Call] = {}
@@ -77,13 +85,13 @@ def _document(document: Any, name: str, settings: Settings) -> dict[str, Call]:
         while key in out or key in waiting:
             key += "+"
         try:
-            call = _with_gpus(_call(container, shown(f"{name}: {key}"), settings), pod, nodes)
-            out[key] = replace(
-                call,
-                memory_limit=memory_limit.of_container(container),
-                gpu_memory=memory_limit.of_cards(container),
-                mounts=node_folders_of(container, pod),
-            )
+            limits = memory_limit.of_container(container), memory_limit.of_cards(container)
+            mounts = node_folders_of(container, pod)
+            several = [
+                replace(_with_gpus(call, pod, nodes), memory_limit=limits[0], gpu_memory=limits[1], mounts=mounts)
+                for call in _calls(container, shown(f"{name}: {key}"), settings)
+            ]
+            out |= numbered(key, several)
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
             (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)
@@ -136,7 +144,7 @@ def _runs_engine(container: Mapping[str, Any]) -> bool:
     return bool(docker.image_engine(image) or SERVER.search(text))
 
 
-def _call(container: Mapping[str, Any], where: str, settings: Settings) -> Call:
+def _calls(container: Mapping[str, Any], where: str, settings: Settings) -> list[Call]:
     environment, unknown = environment_of(container.get("env"), settings)
     environment = {**shared_environment(container.get("envFrom"), settings), **environment}
     elsewhere = filter(_is_engine_variable, unknown)
@@ -146,7 +154,7 @@ def _call(container: Mapping[str, Any], where: str, settings: Settings) -> Call:
     count = gpus_of(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
     image = str(container.get("image") or f"{DEFAULT} (no image)")
-    return container_call(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
+    return container_calls(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
 
 
 def _is_engine_variable(name: str) -> bool:

@@ -40,26 +40,62 @@ Reader = Callable[[str, ast.expr, list[str]], Any]
 
 
 class Scope:
-    """Names that are given a literal (later ones win), defaults of argparse and of parameters, variables asked for."""
+    """Names that are given a literal (later ones win), defaults of argparse, of parameters and of a class's fields,
+    what the only call of a function passes, variables asked for."""
 
     def __init__(self, tree: ast.Module, environment: Mapping[str, str] | None = None) -> None:
         self.environment = environment or {}
         self.names: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
         self.partial: dict[str, dict[str, Any]] = {}  # name -> the part of a dictionary that is known
+        self.fields: dict[str, dict[str, Any]] = {}  # a class, or what is assigned of it -> its fields
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._parameters(node.args)
             elif isinstance(node, ast.Call) and called(node) == "add_argument":
                 self._option(node)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                self._assign(node.targets[0], node.value)
-            elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                self._assign(node.target, node.value)
+        self._assignments(tree)
+        if self._only_calls(tree):
+            self._assignments(tree)
         for node in ast.walk(tree):  # settings["max_model_len"] = 4096
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
                 self._item(node.targets[0], node.value)
+
+    def _assignments(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                self._class(node)
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._assign(node.targets[0], node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                self._assign(node.target, node.value)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        """The defaults of a dataclass, of settings, of a class that only holds constants."""
+        known: dict[str, Any] = {}
+        for statement in node.body:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+                continue
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            try:
+                known[getattr(target, "id", "")] = self.value(statement.value)
+            except Unknown:
+                continue
+        self.fields[node.name] = known
+
+    def _only_calls(self, tree: ast.Module) -> bool:
+        """A function that is called once has the parameters of that call; whether there is one."""
+        functions = {node.name: node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        calls: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+                calls.setdefault(node.func.id, []).append(node)
+        for name, sites in calls.items():
+            names = [parameter.arg for parameter in (*functions[name].posonlyargs, *functions[name].args)]
+            values = self.arguments(sites[0], names).values if len(sites) == 1 else {}
+            self.names |= values
+            calls[name] = sites if values else []
+        return any(calls.values())
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
@@ -67,6 +103,10 @@ class Scope:
                 self._assign(one, its)
         if not isinstance(target, ast.Name):
             return
+        if isinstance(value, ast.Call) and called(value) in self.fields:
+            arguments = self.arguments(value)
+            known = {**self.fields[called(value)], **arguments.values}
+            self.fields[target.id] = {name: its for name, its in known.items() if name not in arguments.lost}
         try:
             self.names[target.id] = self.value(value)
         except Unknown:
@@ -167,8 +207,11 @@ class Scope:
     def _value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.names:
             return self.names[node.id]
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return self.options[node.attr]
+        if isinstance(node, ast.Attribute):
+            # settings.model of a class of this file, Settings().model, else args.model of a parser
+            base = node.value.id if isinstance(node.value, ast.Name) else ""
+            base = called(node.value) if isinstance(node.value, ast.Call) and not node.value.keywords else base
+            return self.fields[base][node.attr] if base in self.fields or not base else self.options[node.attr]
         if isinstance(node, ast.JoinedStr):
             parts = [self._value(p.value) if isinstance(p, ast.FormattedValue) else self._value(p) for p in node.values]
             return "".join(map(str, parts))
@@ -180,9 +223,18 @@ class Scope:
             return self._value(node.value)[self._value(node.slice)]
         if isinstance(node, ast.List | ast.Tuple):
             return [self._value(item) for item in node.elts]
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)  # no key: **other
+            parted = [{self._value(key): self._value(its)} if key else dict(self._value(its)) for key, its in pairs]
+            return {key: its for part in parted for key, its in part.items()}
+        if isinstance(node, ast.BinOp):
             left, right = self._value(node.left), self._value(node.right)
-            return left + right if type(left) is type(right) and isinstance(left, str | list) else _unknown()
+            if type(left) is not type(right) or isinstance(left, bool) or not isinstance(left, str | list | int):
+                return _unknown()
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Mult) and isinstance(left, int) and max(abs(left), abs(right)) < 1 << 40:
+                return left * right
         if isinstance(node, ast.Call):
             return self._call(node)
         return ast.literal_eval(node)
