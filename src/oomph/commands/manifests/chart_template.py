@@ -42,8 +42,8 @@ def rendered(text: str, values: Mapping[str, Any], helpers: Mapping[str, str], c
 
 def named_templates(text: str) -> dict[str, str]:
     """{{ define "chart.args" }} ... {{ end }} of a file of helpers."""
-    found = re.finditer(r"\{\{-?\s*define\s+\"([^\"]+)\"\s*-?\}\}", text)
-    starts = [(match[1], match.end()) for match in found]
+    headers = re.finditer(r"\{\{-?\s*define\s+\"([^\"]+)\"\s*-?\}\}", text)
+    starts = [(match[1], match.end()) for match in headers]
     ends = [*(at for _, at in starts[1:]), len(text)]
     out = {}
     for (name, start), end in zip(starts, ends, strict=False):

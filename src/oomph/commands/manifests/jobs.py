@@ -62,14 +62,14 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
 
 def _workflow_values(value: Mapping[str, Any]) -> dict[str, str]:
     """`env` of a workflow, a job or a step, and what its inputs are unless somebody says otherwise."""
-    given = {name: _EXPRESSION.sub(r"${\1}", text) for name, text in _texts(value.get("env")).items()}
+    own = {name: _EXPRESSION.sub(r"${\1}", text) for name, text in _texts(value.get("env")).items()}
     inputs = value.get("inputs")
     defaults = {
         str(name): str(one["default"])
         for name, one in (inputs.items() if isinstance(inputs, dict) else ())
         if isinstance(one, dict) and one.get("default") is not None
     }
-    return {name: text for name, text in {**defaults, **given}.items() if "${" not in text}
+    return {name: text for name, text in {**defaults, **own}.items() if "${" not in text}
 
 
 def _unused(name: str, names: Mapping[str, Any]) -> str:

@@ -60,8 +60,8 @@ def _config_maps(documents: list[Any]) -> Settings:
 def _serving_runtimes(documents: list[Any]) -> dict[str, Any]:
     """The specs of KServe's runtimes in the file, by their names."""
     kinds = tuple(kind.strip() for kind in _RUNTIMES)
-    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in kinds]
-    return {_name_of(one): one.get("spec") for one in found}
+    runtimes = [one for one in documents if isinstance(one, dict) and one.get("kind") in kinds]
+    return {_name_of(one): one.get("spec") for one in runtimes}
 
 
 def _name_of(document: Mapping[str, Any]) -> str:
