@@ -76,3 +76,28 @@ def test_an_expert_kernel_that_copies_leaves_more_than_a_copy_of_the_experts() -
     terms = sleeping("vllm serve nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 --trust-remote-code", "GB200", "0.25.1")
     weights, peak = (terms.ranks[0].terms[name].bytes for name in ("weights", "load_peak"))
     assert peak > weights + terms.ranks[0].terms["weights"].parts["experts"] // 2
+
+
+ARGUMENTS = "non-default args: {'model_tag': 'Qwen/Qwen3-235B-A22B', 'tensor_parallel_size': 4%s}"
+DIES_IN_A_CONVERSION = """
+INFO 05-03 10:11:12 [core.py:105] Initializing a V1 LLM engine (v0.21.0) with config: model='Qwen/Qwen3-235B-A22B'
+ERROR 05-03 10:14:12 [multiproc_executor.py:870]   File "/x/vllm/model_executor/layers/fused_moe/layer.py", \
+line 210, in process_weights_after_loading
+ERROR 05-03 10:14:12 [multiproc_executor.py:870] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 \
+MiB. GPU 0 has a total capacity of 184.31 GiB of which 9.00 MiB is free. Including non-PyTorch memory, this \
+process has 184.29 GiB memory in use. Of the allocated memory 182.10 GiB is allocated by PyTorch%s, and 710.54 MiB is \
+reserved by PyTorch but unallocated.
+"""
+IN_A_POOL = ", with 71.20 GiB allocated in private pools (e.g., CUDA Graphs)"
+
+
+@pytest.mark.parametrize(
+    ("flag", "pool", "rule"),
+    [(", 'enable_sleep_mode': True", IN_A_POOL, "L12"), ("", IN_A_POOL, "L12"), ("", "", "L05")],
+)
+def test_a_conversion_that_fails_inside_the_pool_is_the_pools_failure(flag: str, pool: str, rule: str) -> None:
+    """The traceback is that of a conversion; that the pool had swallowed the memory is in the message."""
+    explanation = oomph.explain(f"INFO 05-03 10:10:00 [utils.py:233] {ARGUMENTS % flag}{DIES_IN_A_CONVERSION % pool}")
+    assert (explanation.stage, explanation.cause.id) == ("weights_load", rule)
+    changes = [remedy.change.label for remedy in explanation.remedies]
+    assert ("without --enable-sleep-mode" in changes) is (rule == "L12")

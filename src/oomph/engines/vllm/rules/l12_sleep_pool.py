@@ -27,7 +27,7 @@ _OTHERS = 0.1  # of the card
 _POOLED = 0.2  # of what PyTorch had: more than graphs take, and there are none yet
 
 
-@rule("weights_load", at_stage=True, over=("L01",))
+@rule("weights_load", at_stage=True, over=("L01", "L05"))
 def match(case: Case) -> Finding | None:
     pools, allocated = case.oom_value("pools"), case.oom_value("allocated")
     pooled = bool(pools and allocated and pools > _POOLED * allocated)
