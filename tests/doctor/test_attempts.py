@@ -6,6 +6,7 @@ import pytest
 
 from oomph.doctor.explain import explain
 from oomph.facts.topics import topics_of
+from oomph.ir.evidence import asserts
 from oomph.logs.attempts import read_attempts
 from oomph.logs.documents import Sentence
 
@@ -82,3 +83,28 @@ def test_a_share_is_no_release(sentence: str) -> None:
     text = f"vLLM fails with torch.OutOfMemoryError: CUDA out of memory.\n{sentence}\n"
     labels = [one.change.label for one in explain(text, plan=False).remedies]
     assert not any(label.startswith("vLLM ") for label in labels)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "With num_ctx 131072 ollama ends: llama runner process has terminated: cudaMalloc failed: out of memory. "
+        "Back to 8192 and it works again.",
+        "ollama 里把 num_ctx 改成 131072 就报 llama runner process has terminated: cudaMalloc failed: out of memory。"
+        "改回 8192 就好。",
+    ],
+)
+def test_what_a_shorter_context_cures_is_the_cache(text: str) -> None:
+    """CUDA's bare words are the same for the weights and for the cache."""
+    answer = explain(f"{text}\n", plan=False)
+    assert answer.stage == "kv_alloc" and not asserts(answer.stage_basis)
+    assert answer.remedies[0].change.label == "num_ctx 8192"
+    assert not any("context" in one.change.label for one in answer.rejected)
+
+
+def test_a_flag_that_is_told_of_in_a_sentence_is_the_run_s() -> None:
+    text = "The pod with vLLM and --kv-offloading-size 40 is OOMKilled, its limit is 32Gi. GPU memory is fine."
+    answer = explain(f"{text}\n", plan=False)
+    assert answer.cause.id == "K13" and answer.remedies[0].change.label == "--kv-offloading-size 20"
+    proposed = "The pod with vLLM is OOMKilled. Would it be fine with --kv-offloading-size 4?"
+    assert explain(f"{proposed}\n", plan=False).cause.id == "H03"

@@ -220,7 +220,7 @@ def test_a_command_has_as_many_cards_as_it_needs(there: int, needed: int, taken:
 
 def test_a_kill_names_what_the_process_held() -> None:
     rule = next(rule for rule in rules() if rule.id == "H03")
-    for size, words in ((None, "0.00 GiB of shared"), (2 * GIB, "2.00 GiB of shared")):
+    for size, words in ((None, "of anonymous memory"), (2 * GIB, "2.00 GiB of shared")):
         values: dict[str, Any] = {"anon": GIB, **({} if size is None else {"shmem": size})}
         killed = Observation(1, "host_kill", values, text="Out of memory: Killed process 1")
         told = rule.match(build([Line(1, killed.text)], (killed,)))

@@ -1,4 +1,4 @@
-"""191 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
+"""261 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
 
 Those of vLLM were written from the facts of failures that were made (tests/truth/deaths-0.32.0.jsonl.gz,
 tests/doctor/whole), those of llama.cpp and SGLang from what is known of their failures; all before the rules that read
@@ -10,7 +10,9 @@ hashed alike and judged after that: stage 23 of 27, cause 21 of 27, asserted sta
 advice that was wrong (p148, p157), which was mended too. "Judged afresh": 30
 more, hashed alike, and harder: stage 17 of 26, cause right or half right 17 of 26, one refused and one called sure that
 was wrong, by the written rules alone; with what is learned from the texts before them (doctor/reading/prose.py) stage
-21 of 26."""
+21 of 26. "Judged on 19 November": two draws of 40 and 30, machine lines among them, each hashed and judged once: stage
+27 of 35 and 23 of 26, asserted 12 of 12 and 8 of 8, cause right or half right 25 of 36 and 21 of 26, two false alarms
+of 4 and one of 4, two refusals in the second; the first draw's classes were closed before the second was written."""
 
 import json
 from pathlib import Path
@@ -25,7 +27,14 @@ from oomph.report.screens.explain import where_words
 FILE = Path(__file__).parents[1] / "truth" / "paraphrases.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 # where the stage is neither asserted nor one of the two that are named; the second half was judged once: 35 of 40
-MISSED = {"worked on": 3, "judged once": 5, "judged later": 1, "judged last": 1, "judged afresh": 0}
+MISSED = {
+    "worked on": 3,
+    "judged once": 5,
+    "judged later": 1,
+    "judged last": 1,
+    "judged afresh": 0,
+    "judged on 19 November": 2,
+}
 
 
 @pytest.mark.parametrize("half", MISSED)
@@ -33,7 +42,7 @@ def test_the_stage_is_asserted_or_one_of_two(half: str) -> None:
     missed = []
     for row in (row for row in ROWS if row["half"] == half):
         answer = oomph.explain(f"{row['text']}\n", plan=False)
-        stages = {row["stage"], *row["also"]}
+        stages = {row["stage"] or answer.stage, *row["also"]}  # "": it cannot be told
         if row["failed"]:
             assert answer.failed is not False, row["id"]
             assert answer.stage in stages or not asserts(answer.stage_basis), row["id"]

@@ -32,11 +32,14 @@ def test_a_program_is_known_by_the_folder_of_its_frames(title: str) -> None:
     "axolotl dies with CUDA out of memory in the backward pass at step 3.",
     "text-generation-inference runs out of memory while warming up.",
     "lmdeploy 加载权重的时候显存不足",
+    "On an A800 lmdeploy has the weights in and is out of memory while allocating the k/v cache, a reranker holds 20 GB.",
 ])  # fmt: skip
 def test_a_program_is_known_by_its_name(text: str) -> None:
     answer = oomph.explain(text + "\n", plan=False)
     assert answer.speaker
     assert answer.engine.name == ""
+    assert answer.cause.id == "M02" and "8,192" not in answer.text()  # a length that vLLM would be given
+    assert answer.question is None or not answer.question.text.startswith("Had it printed")
 
 
 def test_an_engine_of_ours_inside_a_trainer_is_the_one_that_speaks() -> None:

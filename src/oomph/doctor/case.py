@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, fullest_oom, number
-from oomph.doctor.reading.prose import weighed, words_of
+from oomph.doctor.reading.prose import words_of
 from oomph.doctor.reading.retold import with_retold
-from oomph.doctor.reading.stages import Death, chosen_run, death
+from oomph.doctor.reading.stages import BESIDE_LOG, OWN_WORDS, Death, chosen_run, death, weighed
 from oomph.doctor.reading.towers import in_tower
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
@@ -169,8 +169,8 @@ class Case(Struct, frozen=True):
         return cured or (self.death.basis == "said" and self.stage in MEMORY_CHECKS)
 
     def told_short_at(self, stage: StageName) -> bool:
-        """A person says that memory was short in this stage; no line of the engine does."""
-        is_claim = self.death.by_people and self.death.basis == "said"
+        """A person says that memory was short in this stage, or tells it as people do; no line of the engine does."""
+        is_claim = self.death.by_people and (self.death.basis == "said" or bool(self.death.learned))
         return bool(self.failed) and is_claim and self.stage == stage and self.memory
 
     @property
@@ -266,10 +266,13 @@ def build(
     story = sentences(lines, printed_lines(observations))
     claims = read_claims(story)
     dead = death(run, lines, claims, engine)
+    attempts = read_attempts(sentences(lines))
     if speaker is not None:
         dead = _of_speaker(dead, speaker, lines)
-    elif dead.by_people and not prints(observations):
-        missing = engine_named(rebuilt.engine or engine or DEFAULT).words.missing_stages
+    elif _cured_by_context(dead, attempts, rebuilt.engine):
+        dead = replace(dead, stage="kv_alloc", basis="said")
+    if dead.by_people and not prints(observations) and (speaker is None or speaker.serves):
+        missing = engine_named(rebuilt.engine or engine or DEFAULT).words.missing_stages if speaker is None else ()
         dead = weighed(dead, words_of(lines), missing)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
@@ -279,7 +282,14 @@ def build(
     words = " ".join(line.text.strip() for line in near if not any(word in line.text for word in _SETTINGS))
     return Case(tuple(run), rebuilt, dead, ledger, gpus, card, text=words[: 32 << 10], notes=notes,
                 has_story=_story(lines, observations), claims=claims,
-                attempts=read_attempts(sentences(lines)), speaker=speaker)  # fmt: skip
+                attempts=attempts, speaker=speaker)  # fmt: skip
+
+
+def _cured_by_context(dead: Death, attempts: Sequence[Attempt], engine: str) -> bool:
+    """CUDA's bare words are the same for weights and cache; that a shorter context loads says which it was."""
+    placed = bool(engine) and engine_named(engine).layout == "placed"
+    unsure = dead.failed and dead.stage == "weights_load" and dead.basis == "guess"
+    return bool(placed and unsure) and any(one.topic == "context" and one.result == "helped" for one in attempts)
 
 
 def _of_speaker(dead: Death, speaker: Speaker, lines: Sequence[Line]) -> Death:
@@ -306,7 +316,7 @@ def place(case: Case, stage: StageName, basis: StageBasis, note: str = "") -> Ca
 
 def _story(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
     """Somebody wrote a title or a sentence that is no line of a log."""
-    printed = {observation.line for observation in observations}
+    printed = {observation.line for observation in observations if observation.kind not in BESIDE_LOG | OWN_WORDS}
     return any(
         is_prose(line) and (line.text.startswith("# ") or line.number not in printed) for line in lines[:MOST_LINES]
     )

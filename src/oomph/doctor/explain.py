@@ -13,6 +13,7 @@ from oomph.doctor.case import Case, build, place
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.reading.meanings import FAILURES, TROUBLES
+from oomph.doctor.reading.prose import is_about
 from oomph.doctor.reading.sizes import with_size
 from oomph.doctor.reading.story import speaks_of_failure
 from oomph.doctor.second import is_second, two_deaths
@@ -260,7 +261,16 @@ def _is_worth_reading(raw: RawLog, lines: Sequence[Line], own: Sequence[Observat
         return True
     if settings > 1 or "exception" in kinds or "said_failed" in kinds or _is_report(raw):
         return True  # several of one engine's own settings, an error, or the title of a report
-    return foreign_speaker(lines, own) is not None or speaks_of_failure(read_claims(sentences(lines))) is not None
+    if foreign_speaker(lines, own) is not None or speaks_of_failure(read_claims(sentences(lines))) is not None:
+        return True
+    return any(_OF_SERVING.search(line.text[:1000]) for line in lines) and is_about(lines, LIKELY) is not None
+
+
+# what a text is about in which neither an engine nor a failure is named in known words; a recipe has none of these
+_OF_SERVING = re.compile(
+    r"(?i)\b(?:gpus?|v?ram|cuda|rocm|llms?|servers?|pods?|inference|tokens?|checkpoints?|grafikkarte\w?|karte)\b|显存|显卡|模型|推理"
+)
+LIKELY = 0.5
 
 
 def _refuse(raw: RawLog) -> None:

@@ -43,6 +43,7 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
         not ranked
         or case.death.basis not in GUESSED
         or case.stage not in _SEVERAL
+        or case.speaker is not None
         or ranked[0][1].tier >= Tier.COMPUTED
         or (case.death.basis == "said" and case.stage == "runtime_request")  # that it served is told, not guessed
         or case.oom_value("pools")  # torch's own figures: graphs exist, so that it served
@@ -56,8 +57,7 @@ def _names_lever(case: Case, best: Ranked) -> bool:
     """Whoever tells of it names what this cause is about, or says that less of it was the cure."""
     topics = {one.topic for one in case.attempts if one.result == "helped"}
     topics |= {topic for claim in case.claims for topic in topics_of(claim.text)}
-    first = best[1].levers[0] if best[1].levers else ""
-    return (first[0] if isinstance(first, tuple) else first) in topics
+    return any((lever[0] if isinstance(lever, tuple) else lever) in topics for lever in best[1].levers)
 
 
 LAST: Final = "M01"  # memory ran out, and only the stage is known

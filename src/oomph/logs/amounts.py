@@ -41,7 +41,8 @@ def tells_shortage(sentence: str, failing: bool = False) -> bool:
     there: list[float] = []
     matches = list(_SIZE.finditer(sentence))[:_MOST]
     if not matches:
-        return False
+        wanted, there = _of_role(sentence, "wanted"), _of_role(sentence, "there")
+        return failing and bool(wanted and there) and max(wanted) > min(there)
     if any(match["sign"] and _is_sign(sentence, match.start()) for match in matches):
         return True
     ends = [0, *(match.end() for match in matches)]
@@ -59,7 +60,8 @@ def tells_shortage(sentence: str, failing: bool = False) -> bool:
         role = _role(before, behind)
         wanted += [size] if role == "wanted" else []
         there += [size] if role == "there" else []
-    there += _without_unit(sentence, matches[-1]["unit"]) if wanted and not there else []
+    # "while it has 3.09 to give": what is there, counted in the unit that was just said
+    there += _of_role(sentence, "there", matches[-1]["unit"]) if wanted and not there else []
     if not there:
         return failing and bool(wanted)
     return bool(wanted) and max(wanted) > min(there)
@@ -82,12 +84,12 @@ def _role(before: str, behind: str) -> str:
     return _role(_BREAK.sub(" ", before), "")
 
 
-def _without_unit(sentence: str, unit: str) -> list[float]:
-    """ "while it has 3.09 to give": what is there, counted in the unit that was just said."""
+def _of_role(sentence: str, role: str, unit: str = "G") -> list[float]:
+    """Figures without a unit of their own, wanted or there."""
     sizes = []
     for match in list(_BARE.finditer(sentence))[:_MOST]:
         before, behind = sentence[max(0, match.start() - 24) : match.start()], sentence[match.end() :][:14]
-        if _role(_BREAK.split(before)[-1], _BREAK.split(behind)[0]) == "there":
+        if _role(_BREAK.split(before)[-1], _BREAK.split(behind)[0]) == role:
             sizes.append(_bytes(match["number"], unit))
     return sizes
 

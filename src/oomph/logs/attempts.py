@@ -34,18 +34,21 @@ _BACK: Final = late_pattern(
 
 # "With 8192 it is fine", "mit 40 geht es", "改成 8192 就好了": another value of what was spoken of
 _VALUE: Final = late_pattern(
-    r"(?i)^\W{0,4}(?:but |aber |and |und )?(?:with|at|using|set to|(?:back|down) to|mit|bei|auf|改成|改为|换成|设成|设为|设置为|调到|调成|调整为|降到|降为|用)?\s?(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.,-]*\d|\s?(?:[KMGT]i?B|[KMGT]\b|GPUs?|x\b|times|hours?|days?|von|of))(.{0,60})$"
+    r"(?i)^\W{0,4}(?:but |aber |and |und )?(?:with|at|using|set to|(?:back|down) to|mit|bei|(?:zurück )?auf|(?:[改换设调降]|设置|调整|恢复)(?:[成为到回至])?|用)?\s?(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.,-]*\d|\s?(?:[KMGT]i?B|[KMGT]\b|GPUs?|x\b|times|hours?|days?|von|of))(.{0,60})$"
 )
 _SETTING: Final = late_pattern(
-    r"(?<![\w-])(--?[a-z][\w-]{0,40}|[a-z]+(?:[_-][a-z]+)+)(?:[ =:]| auf | to | of | 是 ?| 设(?:到|成|为) ?| 调到 ?){1,2}(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.]*\d)"
+    r"(?<![\w-])(--?[a-z][\w-]{0,40}|[a-z]+(?:[_-][a-z]+)+)(?:[ =:]| auf | to | of | 是 ?| ?(?:[改换设调升]|设置|调整)(?:[成为到至]) ?){1,2}(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.]*\d)"
 )
 
 
-def _with_value(clause: str, setting: str) -> str:
-    """The setting that was spoken of with the value of this clause, where the clause says that it works with it."""
+def _with_value(clause: str, behind: str, setting: str) -> str:
+    """The setting that was spoken of with the value of this clause, where it or the one behind says that it works."""
     match = _VALUE.search(clause) if setting else None
-    works = match is not None and (HELPED.search(match[2]) or WENT_WELL.search(match[2])) and not NOT.search(match[2])
-    return f"{setting} {match[1]}" if match is not None and works and not topics_of(clause) else ""
+    if match is None or topics_of(clause):
+        return ""
+    outcome = match[2] if match[2].strip(" .") else behind
+    works = (HELPED.search(outcome) or WENT_WELL.search(outcome)) and not NOT.search(outcome)
+    return f"{setting} {match[1]}" if works else ""
 
 
 def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
@@ -56,8 +59,9 @@ def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
     for sentence in sentences:
         if waiting and not _BACK.search(sentence.text):
             waiting, failed = [], False
-        for clause in clauses(sentence.text):
-            if again := _with_value(clause, setting):
+        parts = clauses(sentence.text)
+        for clause, behind in zip(parts, (*parts[1:], ""), strict=True):
+            if again := _with_value(clause, behind, setting):
                 topics = sorted(topics_of(again))
                 attempts += [Attempt(sentence.line, topic, "helped", False, "", again) for topic in topics]
                 waiting = []

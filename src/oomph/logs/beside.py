@@ -9,8 +9,11 @@ import shlex
 from collections.abc import Sequence
 
 from oomph.commands.manifests.docker import image_engine
+from oomph.facts.claim_words import HELPED, QUESTION, SUPPOSED
 from oomph.ir.observation import Observation
+from oomph.logs.attempts import read_attempts
 from oomph.logs.clean import Line
+from oomph.logs.documents import MOST_LINES, sentences
 from oomph.text.late import late_pattern
 
 LONG = 16 << 10  # of a command
@@ -52,6 +55,7 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
     lists += _flag_lists(lines)
     lists += [] if lists else _python_calls(lines)
     lists += [] if lists else _told_flags(lines)
+    lists += [] if lists else _said_flags(lines)
     if not lists:
         return "", named(lines)
     anchors = [observation.line for observation in observations if observation.kind in ANCHORS]
@@ -173,6 +177,33 @@ def _told_flags(lines: Sequence[Line]) -> list[Found]:
         if several or words[:1] == ["--model"]:  # one alone is what somebody proposes
             lists.append((line.number, line.number, f"vllm serve {shlex.join(words)}"))
     return lists
+
+
+_SAID = late_pattern(
+    r"(?i)(?:\b(?:with|using|at|run|and|mit|und|bei|auf|to|set|have)|[用设加了]|,)\s{0,2}"
+    r"`?(--[a-z][a-z0-9]*(?:-[a-z0-9]+)+[ =]\d{1,9}(?:\.\d{1,4})?)(?![\w.]*\d)"
+)
+
+
+def _said_flags(lines: Sequence[Line]) -> list[Found]:
+    """Flags of the run that people tell of, one by one: "vLLM with --kv-offloading-size 40". What is asked, proposed or
+    said to work, and what is named with two values, is none."""
+    if not any("--" in line.text for line in lines[:MOST_LINES]):
+        return []
+    story = sentences(lines)
+    helped = {one.words for one in read_attempts(story) if one.result == "helped"}
+    values_of: dict[str, set[str]] = {}
+    for sentence in story:
+        taken = QUESTION.search(sentence.text) or SUPPOSED.search(sentence.text) or HELPED.search(sentence.text)
+        for match in _SAID.finditer(sentence.text) if not taken else ():
+            flag, value = re.split("[ =]", match[1], maxsplit=1)
+            values_of.setdefault(flag, set()).add(value)
+    single = {flag: next(iter(values)) for flag, values in values_of.items() if len(values) == 1}
+    single = {flag: value for flag, value in single.items() if f"{flag} {value}" not in helped}
+    if not single:
+        return []
+    words = ["vllm", "serve", *(word for pair in single.items() for word in pair)]
+    return [(story[0].line, story[0].line, shlex.join(words))]
 
 
 _SIZED = r"[\w.-]{0,60}\d{1,3}(?:\.\d{1,2})?[bB](?![A-Za-z0-9])[\w.-]{0,60}"  # a name with a number of parameters

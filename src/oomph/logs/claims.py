@@ -140,7 +140,7 @@ def _is_until(words: str) -> bool:
 
 def _mentions(clause: str) -> tuple[Mention, ...]:
     """The more particular name of a stage first; what one name covers is no other stage's."""
-    text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), clause)
+    text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), clause.replace("k/v", "kv").replace("K/V", "KV"))
     mentions: dict[StageName, Mention] = {}
     for stage, pattern in PHASES:
         match = compiled(pattern).search(text)

@@ -27,6 +27,8 @@ SMALL_WORDS: Final = late_pattern(
 FEWEST: Final = 4  # words of a sentence
 QUOTING, SMALL = 10, 3  # words, and small ones among them, of a sentence that quotes a call
 FIRST_IDEOGRAPH: Final = 0x2E80
+IDEOGRAPHS: Final = 6  # of a sentence, at least
+_BREAK: Final = late_pattern(r"[.!?:] [A-ZÄÖÜ]")
 TITLE_LINES: Final = 5  # in which a title stands, whatever is around the whole
 MOST_LINES: Final = 400  # that are looked at, from the beginning of a text
 MOST_SENTENCES: Final = 300
@@ -47,9 +49,17 @@ def is_prose(line: Line, fewest: int = FEWEST) -> bool:
     text = line.text[:1000]
     if line.file or line.process or line.level or (_is_code(text) and not text.startswith("# ")):
         return False
-    if _COMMAND.match(text) and (" -" in text or len(SMALL_WORDS.findall(text)) < 2):
+    if _COMMAND.match(text) and not _goes_on(text):
         return False
     return len(_WORD.findall(text)) >= fewest or any(ord(character) >= FIRST_IDEOGRAPH for character in text)
+
+
+def _goes_on(text: str) -> bool:
+    """Behind the command a sentence goes on: "vllm serve MODEL -tp 2 on two cards. It never gets past the shards"."""
+    small = len(SMALL_WORDS.findall(text))
+    if sum(ord(character) >= FIRST_IDEOGRAPH for character in text) >= IDEOGRAPHS:
+        return True
+    return small >= (SMALL if " -" in text and not _BREAK.search(text) else 2)
 
 
 def _is_code(text: str) -> bool:

@@ -51,9 +51,12 @@ def stage_chances(case: Case) -> tuple[StageChance, ...]:
 
 def _with_learned(case: Case, stage: StageName, right: float, others: Chances) -> tuple[StageChance, ...]:
     """What the rules said, with what is mistaken for it, beside what texts like this one were about."""
-    ruled = case.death.ruled or stage
+    ruled = case.death.ruled
+    rules: Chances = {}
     whole = sum(others.values()) or 1.0
-    rules = {name: (1 - right) * weight / whole for name, weight in others.items() if name != ruled} | {ruled: right}
+    if ruled is not None:
+        rules = {name: (1 - right) * weight / whole for name, weight in others.items() if name != ruled}
+        rules |= {ruled: right}
     chances = mixed(rules, dict(case.death.learned))
     second = max((name for name in chances if name != stage), key=lambda name: (chances[name], -ORDER.index(name)))
     first = chances[stage]
@@ -107,10 +110,13 @@ def question(case: Case, chances: tuple[StageChance, ...]) -> Question | None:
 
 
 def _asked(case: Case, earlier: StageName, later: StageName) -> str:
+    """What an engine of ours prints is asked only of a text that may be its own."""
     if later == "host_ram":
         return "Does dmesg -T, or kubectl describe pod, say that the process was killed for memory?"
     if later == "runtime_request":
         return "Had it ever answered a request?"
+    if case.speaker is not None:
+        return ""
     opens = _words(case).opens
     between = ORDER[ORDER.index(earlier) + 1 : ORDER.index(later) + 1]
     line = next((opens[stage] for stage in reversed(between) if stage in opens), "")

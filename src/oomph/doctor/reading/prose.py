@@ -1,9 +1,9 @@
 """Where people's own words say that a run failed: probabilities learned from labelled texts, beside the written rules.
 
 prose.json holds what tools/learn_prose.py learned: for each of 4,096 hashes of words, pairs of words and groups of 3 to
-5 characters one weight per stage. No text can be read back from it. It counts as much as the rules, and only where no
-program's line says the stage: on texts that neither had seen both together were right more often than either alone
-(docs/accuracy.md has the figures).
+5 characters one weight per stage, and one for each of what a text is about: a lack of memory, another failure, none.
+No text can be read back from it. It counts as much as the rules, and only where no program's line says the stage: on
+texts that neither had seen both together were right more often than either alone (docs/accuracy.md has the figures).
 """
 
 import base64
@@ -15,24 +15,21 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Final
-
-from msgspec.structs import replace
+from typing import Final, Literal
 
 from oomph.doctor.reading.meanings import ORDER
-from oomph.doctor.reading.stages import Death
 from oomph.ir import StageName
 from oomph.ir.evidence import StageBasis
 from oomph.logs.clean import Line
+from oomph.logs.documents import is_prose
 
 Chances = dict[StageName, float]
+About = Literal["memory", "other", "none"]  # of a text: a lack of memory, another failure, nothing that failed
 
 HASHES: Final = 1 << 12
 LONGEST: Final = 4000  # characters of a text
 FEWEST: Final = 16  # words of a text that tells something; an ideograph is one
 HALF: Final = 0.5  # what the rules count beside what is learned
-NEAR: Final = 0.15  # by less the rules are not overruled: what else they read, the cause, rests on their stage
-WEIGHED: Final[frozenset[StageBasis]] = frozenset({"said", "guess"})
 # How often a stage that rests on each was right: 128 public reports of 16 Nov 2026 at first sight together with an
 # earlier set of 66, both labelled before they were explained.
 RIGHT: Final[dict[StageBasis, tuple[int, int]]] = {
@@ -67,31 +64,43 @@ def hashed_grams(text: str) -> frozenset[int]:
 
 
 @cache
-def _learned() -> tuple[tuple[StageName, ...], float, memoryview]:
-    """The stages, what a weight of 1 counts, and a row of weights per hash; the last row is that of every text."""
-    stored = json.loads(files("oomph.doctor.reading").joinpath("prose.json").read_text(encoding="utf-8"))
-    stages = tuple(next(stage for stage in ORDER if stage == name) for name in stored["stages"])
-    return stages, stored["unit"], memoryview(base64.b85decode(stored["weights"])).cast("b")
+def _learned(head: str) -> tuple[tuple[str, ...], float, memoryview]:
+    """The names, what a weight of 1 counts, and a row of weights per hash; the last row is that of every text."""
+    stored = json.loads(files("oomph.doctor.reading").joinpath("prose.json").read_text(encoding="utf-8"))[head]
+    return tuple(stored["names"]), stored["unit"], memoryview(base64.b85decode(stored["weights"])).cast("b")
 
 
-def learned_chances(text: str, missing: Collection[str] = ()) -> Chances:
-    """The probability of each stage; {} where the text is too short. `missing`: what the engine does not have."""
+def _shares(head: str, text: str, missing: Collection[str] = ()) -> dict[str, float]:
+    """The probability of each name; {} where the text is too short."""
     hashes = hashed_grams(text)
     if not hashes:
         return {}
-    stages, unit, weights = _learned()
-    wide = len(stages)
+    names, unit, weights = _learned(head)
+    wide = len(names)
     rows = [weights[at * wide : (at + 1) * wide] for at in hashes]
     always = weights[HASHES * wide :]
     each = unit / math.sqrt(len(hashes))
     scores = {
-        stage: each * sum(row[place] for row in rows) + unit * always[place]
-        for place, stage in enumerate(stages)
-        if stage not in missing
+        name: each * sum(row[place] for row in rows) + unit * always[place]
+        for place, name in enumerate(names)
+        if name not in missing
     }
     highest = max(scores.values())
-    shares = {stage: math.exp(score - highest) for stage, score in scores.items()}
-    return {stage: share / sum(shares.values()) for stage, share in shares.items()}
+    shares = {name: math.exp(score - highest) for name, score in scores.items()}
+    return {name: share / sum(shares.values()) for name, share in shares.items()}
+
+
+def learned_chances(text: str, missing: Collection[str] = ()) -> Chances:
+    """The probability of each stage. `missing`: what the engine does not have."""
+    shares = _shares("stage", text, missing)
+    return {stage: shares[stage] for stage in ORDER if stage in shares}
+
+
+def is_about(lines: Sequence[Line], least: float) -> About | None:
+    """What people's own sentences are about, where that is at least so likely; None where they do not tell."""
+    shares = _shares("about", words_of([line for line in lines if is_prose(line)]))
+    names: tuple[About, ...] = ("memory", "other", "none")
+    return next((name for name in names if shares.get(name, 0.0) >= least), None)
 
 
 def probability(basis: StageBasis) -> float:
@@ -108,15 +117,3 @@ def mixed(rules: Mapping[StageName, float], learned: Mapping[StageName, float]) 
         for stage in ORDER
         if stage in learned or stage in rules
     }
-
-
-def weighed(death: Death, text: str, missing: Collection[str] = ()) -> Death:
-    """The likeliest stage of both, where nothing but people's words says it."""
-    if not death.failed or death.basis not in WEIGHED or death.stage is None:
-        return death
-    learned = learned_chances(text, missing)
-    if not learned:
-        return death
-    chances = mixed({death.stage: probability(death.basis)}, learned)
-    stage = max(chances, key=lambda name: chances[name] + (NEAR if name == death.stage else 0))
-    return replace(death, stage=stage, ruled=death.stage, learned=tuple(learned.items()))

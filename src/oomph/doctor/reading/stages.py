@@ -6,9 +6,11 @@ milestone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.doctor.reading.doubt import SETTLES, Doubt, find_doubt, unworded_doubt
 from oomph.doctor.reading.failing_stage import failing_stage
@@ -18,6 +20,7 @@ from oomph.doctor.reading.last_signs import code_names, stage_of_story, weakest_
 from oomph.doctor.reading.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK, stage_of
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.places import place_stage
+from oomph.doctor.reading.prose import is_about, learned_chances, mixed, probability
 from oomph.doctor.reading.story import BESIDE, NAMED, failing_claims, speaks_of_failure, told_stage
 from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
@@ -46,10 +49,29 @@ class Death(Struct, frozen=True):
     settle: str = ""  # of a doubt: what would decide it
     quote: str = ""  # the failing line, or the sign
     by_people: bool = False  # people say so in their own words, and no program
-    ruled: StageName | None = None  # the stage by the written rules, where what is learned was weighed beside it
+    ruled: StageName | None = None  # what the written rules say, if anything, where what is learned was weighed beside
     learned: tuple[
         tuple[StageName, float], ...
     ] = ()  # what texts like it were about, where only people tell (prose.py)
+
+
+WEIGHED: Final[frozenset[StageBasis]] = frozenset({"said", "guess"})
+NEAR: Final = 0.15  # by less the rules are not overruled: what else they read, the cause, rests on their stage
+SAYS: Final = 0.85  # how likely it has to be learned that a failure is told, where no word that is known says so
+TAKES_BACK: Final = 0.5  # and that none is, where a word of one stands
+
+
+def weighed(death: Death, text: str, missing: Collection[str] = ()) -> Death:
+    """The likeliest stage of both, where nothing but people's words says it."""
+    if not death.failed or death.basis not in WEIGHED or death.stage is None:
+        return death
+    learned = learned_chances(text, missing)
+    if not learned:
+        return death
+    unknown = death.basis == "guess" and death.stage == "other"  # the rules read nothing of a stage
+    chances = mixed({} if unknown else {death.stage: probability(death.basis)}, learned)
+    stage = max(chances, key=lambda name: chances[name] + (NEAR if name == death.stage and not unknown else 0))
+    return replace(death, stage=stage, ruled=None if unknown else death.stage, learned=tuple(learned.items()))
 
 
 def chosen_run(observations: Sequence[Observation]) -> tuple[Sequence[Observation], tuple[str, ...]]:
@@ -79,7 +101,7 @@ def death(
     """What the engine's lines say decides; of what they leave open, what people claim. `engine`: whose text it is."""
     missing = engine_named(engine or engine_of(observations) or DEFAULT).words.missing_stages
     failure = find_failure(observations)
-    if failure is None:
+    if failure is None or _taken_back(failure, observations, lines, claims):
         return _ended(observations, lines, claims, missing)
     index = next(i for i, observation in enumerate(observations) if observation is failure)
     before = observations[:index]
@@ -130,6 +152,16 @@ def death(
         quote=failure.text,
         by_people=is_told(failure, lines),
     )
+
+
+def _taken_back(
+    failure: Observation, observations: Sequence[Observation], lines: Sequence[Line], claims: Sequence[Claim]
+) -> bool:
+    """People's words of a failure, in a text that is about one of former days or about none."""
+    told = failure.kind in OWN_WORDS and is_told(failure, lines)
+    if not told or not {one.kind for one in observations} <= BESIDE_LOG | OWN_WORDS:
+        return False
+    return not failing_claims(claims) or is_about(lines, TAKES_BACK) == "none"
 
 
 def grade(basis: StageBasis, failure: Observation, lines: Sequence[Line]) -> StageBasis:
@@ -232,7 +264,8 @@ def _told(
         return None
     if not claim.memory and not claim.ended and (up or completed.isdisjoint(STARTED)):
         return None
-    kind: LogKind = "memory_short" if claim.memory else "said_failed"
+    short = claim.memory or (completed <= BESIDE_LOG and is_about(lines, SAYS) == "memory")
+    kind: LogKind = "memory_short" if short else "said_failed"
     values = shortage(claim.text) if claim.memory else None
     failure = Observation(claim.line, kind, {**(values or {})}, None, "", claim.text)
     stage, weight = told_stage(claims, missing)
@@ -248,6 +281,16 @@ def _told(
     return Death(True, place[0], basis, claim.line, kind, completed=completed, quote=claim.text, by_people=True)
 
 
+def _learned(lines: Sequence[Line], completed: frozenset[str]) -> Death | None:
+    """A failure that is told in words which no pattern knows, by what was learned of such texts."""
+    about = is_about(lines, SAYS)
+    if about not in ("memory", "other"):
+        return None
+    kind: LogKind = "memory_short" if about == "memory" else "said_failed"
+    line = next(line for line in lines if is_prose(line))
+    return Death(True, "other", "guess", line.number, kind, completed=completed, quote=line.text, by_people=True)
+
+
 def _ended(
     observations: Sequence[Observation], lines: Sequence[Line], claims: Sequence[Claim], missing: Sequence[str]
 ) -> Death:
@@ -255,8 +298,11 @@ def _ended(
     of a failure: a start that is cut off has not failed yet, and nobody knows what came next."""
     completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
-    if (by_people := _told(observations, lines, completed, claims, missing)) is not None:
+    by_people = _told(observations, lines, completed, claims, missing)
+    if by_people is not None and (not completed <= BESIDE_LOG or is_about(lines, TAKES_BACK) != "none"):
         return by_people
+    if doubt is None and completed <= BESIDE_LOG and (learned := _learned(lines, completed)) is not None:
+        return learned
     spoken = speaks_of_failure(claims)
     if doubt is None and spoken is not None:
         doubt = Doubt(spoken.line, spoken.text, SETTLES)

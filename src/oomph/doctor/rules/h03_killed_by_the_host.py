@@ -38,10 +38,9 @@ def match(case: Case) -> Finding | None:
             "engine reserves, its load and the page cache of its files all count."
         )
     if killed is not None and killed.values.get("anon"):
-        text += (
-            f" It held {gib(int(killed.values['anon']))} of anonymous and {gib(int(killed.values.get('shmem', 0)))} "
-            "of shared memory."
-        )
+        shared = killed.values.get("shmem")
+        text += f" It held {gib(int(killed.values['anon']))} of anonymous"
+        text += f" and {gib(int(shared))} of shared memory." if shared is not None else " memory."
     return Finding(
         Tier.LIKELY,
         text,

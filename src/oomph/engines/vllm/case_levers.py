@@ -230,7 +230,6 @@ AGAINST: dict[str, dict[str, str]] = {
         "sequences": "the number of sequences is not read before the weights are loaded",
         "kv_dtype": "no KV cache exists yet",
         "no_graphs": "CUDA graphs are captured long after the weights are loaded",
-        "swap": "vLLM's V1 engine never swaps; the flag did nothing and is gone since 0.18",
     },
     "startup_free_memory": {
         "context": "free memory is compared with utilization x total before anything of the model is known",
@@ -266,12 +265,10 @@ AGAINST: dict[str, dict[str, str]] = {
         "kv_dtype": "the pool is refilled up to the same budget; the sampler's buffers stay as large",
     },
     "runtime_request": {
-        "swap": "vLLM's V1 engine never swaps; the flag did nothing and is gone since 0.18",
         "share_up": "it takes away the room that the request lacked",
     },
     "host_ram": {
         "share_down": "the host's memory ran out, not the GPU's",
-        "swap": "it reserves host memory, which is what ran out; the V1 engine never used it",
     },
 }  # fmt: skip
 

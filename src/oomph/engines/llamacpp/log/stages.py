@@ -13,6 +13,7 @@ from oomph.facts.loglines import compiled
 from oomph.ir import StageName
 from oomph.ir.evidence import Placed
 from oomph.ir.observation import Observation
+from oomph.text.late import late_pattern
 
 BEHIND = 8  # observations behind a failed allocation that may still be about it
 
@@ -124,7 +125,16 @@ def _runner_died(observations: Sequence[Observation], index: int) -> Placed:
         return (before, "milestone") if before is not None else ("other", "guess")
     kinds = {o.kind for o in observations[index : index + BEHIND]}
     compute = sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"}
+    if sentence == "weights_load" and not compute and _BARE.search(str(observations[index].values.get("why", ""))):
+        return sentence, "guess"
     return ("kv_alloc" if compute else sentence), "message"
+
+
+# CUDA's words alone, which are the same for each buffer: llama.cpp's own line behind them has not come along
+_BARE = late_pattern(
+    r"^\W*(?:(?:cuda|hip|musa)Malloc(?:Managed)? failed\W{1,3})?out of memory"
+    r"(?!.{0,80}(?:alloc|unable|load|buffer|ggml|llama_))"
+)
 
 
 def _by_words_of_ggml(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:

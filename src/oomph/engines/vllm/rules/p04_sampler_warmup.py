@@ -23,8 +23,9 @@ from oomph.units import human
 @rule("profile_run", "sampler_warmup")
 def match(case: Case) -> Finding | None:
     line = case.first("sampler_oom")
-    if line is None and not (case.failed and case.stage == "sampler_warmup"):
-        return None
+    own = case.stage in ("profile_run", "sampler_warmup")
+    if (line is None or not own) and not (case.failed and case.stage == "sampler_warmup"):
+        return None  # a line of another attempt
     n = case.value("sampler_oom", "requests") or case.whole("max_num_seqs")
     late = case.stage == "sampler_warmup"
     text = (
