@@ -158,8 +158,8 @@ def _taken_back(
     failure: Observation, observations: Sequence[Observation], lines: Sequence[Line], claims: Sequence[Claim]
 ) -> bool:
     """People's words of a failure, in a text that is about one of former days or about none."""
-    told = failure.kind in OWN_WORDS and is_told(failure, lines)
-    if not told or not {one.kind for one in observations} <= BESIDE_LOG | OWN_WORDS:
+    by_people = failure.kind in OWN_WORDS and is_told(failure, lines)
+    if not by_people or not {one.kind for one in observations} <= BESIDE_LOG | OWN_WORDS:
         return False
     return not failing_claims(claims) or is_about(lines, TAKES_BACK) == "none"
 
@@ -301,8 +301,8 @@ def _ended(
     by_people = _told(observations, lines, completed, claims, missing)
     if by_people is not None and (not completed <= BESIDE_LOG or is_about(lines, TAKES_BACK) != "none"):
         return by_people
-    if doubt is None and completed <= BESIDE_LOG and (learned := _learned(lines, completed)) is not None:
-        return learned
+    if doubt is None and completed <= BESIDE_LOG and (in_own_words := _learned(lines, completed)) is not None:
+        return in_own_words
     spoken = speaks_of_failure(claims)
     if doubt is None and spoken is not None:
         doubt = Doubt(spoken.line, spoken.text, SETTLES)
