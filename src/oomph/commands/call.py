@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -300,14 +301,19 @@ def installed_version(package: str, program: str = "") -> str:
     """The package beside the named program, on PATH, or in this interpreter; "" = none."""
     for folder in _package_folders(program):
         try:
-            names = os.listdir(folder)
+            version = _version_in(folder, package, os.stat(folder).st_mtime_ns)
         except OSError:
             continue
-        # a directory listing: importlib.metadata takes 20 ms to import
-        for name in names:
-            if name.startswith(package + "-") and (match := re.fullmatch(rf"{package}-([0-9][^-]*)\.dist-info", name)):
-                return match[1]
+        if version:
+            return version
     return ""
+
+
+@lru_cache(maxsize=64)
+def _version_in(folder: str, package: str, changed: int) -> str:
+    """From a directory listing, since importlib.metadata takes 20 ms to import; read again when the folder changes."""
+    pattern = re.compile(rf"{package}-([0-9][^-]*)\.dist-info")
+    return next((match[1] for match in map(pattern.fullmatch, os.listdir(folder)) if match), "")
 
 
 def _on_path(program: str) -> str:
