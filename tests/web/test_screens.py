@@ -2,14 +2,16 @@
 nothing covers anything else, and axe finds nothing.
 
     python tests/web/test_screens.py FOLDER [WORDS]     writes a picture of each to look at
+    python tests/web/test_screens.py --docs             makes those of docs/screens anew
 """
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -217,13 +219,56 @@ def pictures(folder: Path, words: str) -> None:
         for case in (case for case in CASES if words in case):
             with opened(tab, address) as page:
                 CASES[case](page)
-                for size, (width, height) in SIZES.items():
-                    page.set_viewport_size({"width": width, "height": height})
+                for size in SIZES:
                     for scheme in ("light", "dark"):
-                        page.emulate_media(color_scheme=scheme)
-                        page.wait_for_timeout(150)
-                        page.screenshot(path=str(folder / f"{case}-{size}-{scheme}.png"), full_page=True)
+                        (folder / f"{case}-{size}-{scheme}.png").write_bytes(picture(page, size, scheme))
+
+
+# What docs/ui.md shows: the picture's name -> the case, its size and its theme.
+SHOWN = {
+    "plan-fits-dark": ("plan-fits", "laptop", "dark"),
+    "plan-fails": ("plan-fails", "laptop", "light"),
+    "what-if": ("what_if-fits", "laptop", "light"),
+    "simulate": ("simulate-held", "laptop", "light"),
+    "fit": ("fit-front", "laptop", "light"),
+    "gpus": ("cards-model", "laptop", "light"),
+    "models-dark": ("models-card", "laptop", "dark"),
+    "engines": ("compare-engines", "laptop", "light"),
+    "diff": ("diff-release", "laptop", "light"),
+    "inspect": ("inspect-map", "laptop", "light"),
+    "explain-phone-dark": ("explain-memory", "phone", "dark"),
+}
+# The browser itself writes WebP: a tenth of PNG's bytes.
+TO_WEBP = """async png => {
+  const image = await createImageBitmap(await (await fetch("data:image/png;base64," + png)).blob());
+  const canvas = Object.assign(document.createElement("canvas"), {width: image.width, height: image.height});
+  canvas.getContext("2d").drawImage(image, 0, 0);
+  return canvas.toDataURL("image/webp", 0.8).split(",")[1];
+}"""
+
+
+def documented(folder: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with served() as address, sync_playwright() as p, launched(p.chromium) as browser:
+        tab, blank = watched(browser), browser.new_page()
+        for name, (case, size, scheme) in SHOWN.items():
+            with opened(tab, address) as page:
+                CASES[case](page)
+                png = base64.b64encode(picture(page, size, scheme)).decode()
+            (folder / f"{name}.webp").write_bytes(base64.b64decode(blank.evaluate(TO_WEBP, png)))
+
+
+def picture(page: Any, size: str, scheme: Literal["light", "dark"]) -> bytes:
+    width, height = SIZES[size]
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_timeout(150)
+    return bytes(page.screenshot(full_page=True))
 
 
 if __name__ == "__main__":
-    pictures(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
+    if sys.argv[1] == "--docs":
+        documented(Path(__file__).parents[2] / "docs" / "screens")
+    else:
+        pictures(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")

@@ -175,18 +175,17 @@ def _change_rows(block: Changes, screen: Screen) -> list[list[str]]:
 
 
 def _columns(name: str, pairs: list[tuple[str, str]], screen: Screen) -> list[str]:
-    """What to write on the left, as wide as the longest of them, what it gives on the right."""
+    """What to write on the left, what it gives in a column on the right; below it where a line does not hold both."""
     width = screen.width
-    widest = min(max(44, width // 2), max((len(label) for label, _ in pairs), default=0))
-    below = INDENT + widest + 2 if width - INDENT - widest > 30 else INDENT + 2
+    column = max((len(label) for label, _ in pairs if len(label) <= max(44, width // 2)), default=0)
     lines = []
     for number, (label, effect) in enumerate(pairs):
         start = f"  {screen.style.bold(f'{name:<9}') if number == 0 else ' ' * 9}"
-        if len(label) > widest:  # too long for a column: what it gives stands below it
+        if len(label) <= column and INDENT + column + 2 + len(effect) <= width:
+            lines.append(f"{start}{label:<{column}}  {effect}")
+        else:
             lines += wrap(label, width, start, " " * INDENT)
             lines += wrap(effect, width, " " * (INDENT + 2), " " * (INDENT + 2))
-        else:
-            lines += wrap(effect, width, f"{start}{label:<{widest}}  ", " " * below)
     return lines
 
 
