@@ -9,6 +9,7 @@ import pytest
 
 from oomph.engines.vllm.host import _kv_tiers, _number
 from oomph.engines.vllm.kv.check import _block_tokens
+from oomph.engines.vllm.kv.layers import _extra_retained
 from oomph.engines.vllm.kv.specs import Refused, Request, Spec, is_uniform_type, max_blocks, merges
 from oomph.engines.vllm.profile.live import _Layer
 from oomph.engines.vllm.refusal_levers import refusal_levers
@@ -263,3 +264,15 @@ def test_a_gated_norm_in_groups_is_there_twice(groups: int, widths: tuple[int, .
     )  # fmt: skip
     state: Any = SimpleNamespace(kind="mamba2", intermediate=60, groups=groups)
     assert _Layer._state(layer, state) == widths
+
+
+@pytest.mark.parametrize(
+    ("version", "modules", "drafts", "extra"),
+    [("0.27.1", 3, 3, 0), ("0.28.0", 3, 3, 2), ("0.32.0", 3, 2, 1), ("0.32.0", 3, 1, 0), ("0.32.0", 1, 3, 0)],
+)
+def test_windows_keep_what_several_draft_modules_read(version: str, modules: int, drafts: int, extra: int) -> None:
+    model = SimpleNamespace(drafts=[SimpleNamespace(mixers=("attention",))] * modules)
+    for uses_drafts in (True, False):
+        setup = SimpleNamespace(uses_drafts=uses_drafts, drafts=drafts)
+        work: Any = SimpleNamespace(model=model, setup=setup, facts=at(version))
+        assert _extra_retained(work) == (extra if uses_drafts else 0)

@@ -102,9 +102,8 @@ class KvRules(Facts):
     auto_fit = since("0.14.0")
     packing: Dated[Literal["none", "dsv4", "packed"]] = changes("none", ("0.20.0", "dsv4"), ("0.29.0", "packed"))
     packed_state_buckets = since("0.30.0")
-    extra_retained: Dated[Literal["none", "multi_module", "lookahead"]] = changes(
-        "none", ("0.28.0", "multi_module"), ("0.31.0", "lookahead")
-    )
+    # kv_cache_utils.py get_kv_cache_configs: several draft modules read further ahead, for which windows keep more
+    windows_keep_drafts = since("0.28.0")
     one_line_log = since("0.28.0")
     text = changes(
         Text(none=f"{_NONE}.", short=f"{_MODELS} {_TRY}", estimate=_ESTIMATE, two_digits=True),

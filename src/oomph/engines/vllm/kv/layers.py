@@ -229,6 +229,7 @@ def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Que
         state_bytes=per_token,
         padded=blocks.shared if sliding else 0,
         window=attention.window if sliding else 0,
+        extra_retained=_extra_retained(work) if sliding else 0,
         chunk=attention.chunk if attention.kind == "chunked_local" else 0,
         num_kv_heads=heads,
         head_size=attention.head_dim,
@@ -237,6 +238,13 @@ def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Que
         strided=backend.name != "TURBOQUANT",
         stride_base=_stride_base(work, query, backend),
     )
+
+
+def _extra_retained(work: Work) -> int:
+    """config/speculative.py use_multi_module_mtp: one draft module that is called again reads no further ahead."""
+    modules = sum(bool(layer.mixers) for layer in work.model.drafts) if work.setup.uses_drafts else 0
+    several = min(modules, work.setup.drafts) > 1
+    return work.setup.drafts - 1 if several and work.facts.kv.windows_keep_drafts else 0
 
 
 def _stride_base(work: Work, query: Query, backend: Backend) -> int:
