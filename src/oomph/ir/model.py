@@ -334,7 +334,6 @@ class Model(Struct, frozen=True, cache_hash=True):
     tied: bool = False
     num_heads: int = 0  # what the engine checks tensor parallelism against
     num_kv_heads: int = 0
-    intermediate_size: int = 0
     pooling: bool = False  # an embedding or reward model: no sampler
     attention_free: bool = False
     params: tuple[tuple[str, int | float | str], ...] = ()  # further facts by their config name

@@ -4,7 +4,7 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -262,7 +262,3 @@ def render(model: str, flags: dict[str, Any], environment: dict[str, str] | None
         else:
             words += [flag, shlex.quote(str(value))]
     return " ".join(words)
-
-
-def first(observations: Iterable[Observation], kind: str) -> Observation | None:
-    return next((observation for observation in observations if observation.kind == kind), None)

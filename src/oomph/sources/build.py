@@ -86,7 +86,6 @@ def build_model(
         tied=any(isinstance(module, Vocab) and module.tied for module in model.root.modules),
         num_heads=text.integer("num_attention_heads", default=0, low=0),
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
-        intermediate_size=_widest(text, "intermediate_size"),
         pooling=model.pooling,
         attention_free=not any(isinstance(m, Attention) for layer in model.layers for m in layer.mixers),
         params=(*model.params, *engine_params(config, text), *_quantised_apart(quant_raw, hf_quant_config)),
@@ -97,13 +96,6 @@ def build_model(
 def _quantised_apart(own: Any, file: Any) -> tuple[tuple[str, int], ...]:
     """Only hf_quant_config.json says how it is quantised."""
     return (("quantised_apart", 1),) if own is None and file is not None else ()
-
-
-def _widest(text: Config, key: str) -> int:
-    """One number for all layers, or the largest of a list with one for each."""
-    if isinstance(text.get(key), list):
-        return max(text.integers(key), default=0)
-    return text.integer(key, default=0, low=0)
 
 
 def text_of(config: Config) -> Config:

@@ -43,12 +43,6 @@ def _cell(cell: object, number: bool, head: str) -> Html:
     return el("td", shown, cls="n" if number else "", data_key=key, data_head=head or None)
 
 
-def tiles(pairs: Iterable[tuple[str, str]]) -> Html | None:
-    """A figure and what it is, side by side with others."""
-    items = [el("div", el("dt", name), el("dd", value)) for value, name in pairs]
-    return el("dl", items, cls="tiles") if items else None
-
-
 def apply_button(command: str, words: str = "Apply", **data: object) -> Html | None:
     """Puts a command into the page's box; a file has no box, and its style hides the button."""
     label = f"{words}: {command[:300]}"

@@ -28,7 +28,6 @@ OVERFLOW = {
 
 class Fitted(Struct, frozen=True):
     settings: Settings
-    notes: tuple[str, ...] = ()
     aborted: str = ""  # llama.cpp's sentence; loading goes on with the parameters as they are
     context_from: int = 0  # the context before it was shrunk
 

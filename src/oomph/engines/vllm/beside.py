@@ -35,7 +35,6 @@ _EVERYWHERE = ("embed_tokens", "lm_head", "classifier", "score")  # modules that
 
 class Adapter(Struct, frozen=True):
     name: str
-    path: str  # of this machine
     rank: int  # the largest of its modules
     base: str  # the model that it was trained for, as its file names it
     errors: tuple[str, ...]  # what vLLM says of it, its rank aside
@@ -85,7 +84,7 @@ def read_adapter(name: str, path: str, model: Model) -> Adapter | None:
             f"While loading {path}, expected target modules of {model.architecture} but received {unknown}. Please "
             "verify that the loaded LoRA module is correct"
         )
-    return Adapter(name, folder, rank_of(config), str(config.get("base_model_name_or_path") or ""), tuple(errors))
+    return Adapter(name, rank_of(config), str(config.get("base_model_name_or_path") or ""), tuple(errors))
 
 
 def _unknown_modules(folder: str, model: Model) -> list[str]:

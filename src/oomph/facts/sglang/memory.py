@@ -54,7 +54,6 @@ class Memory(Facts):
     deepep_prefill_reserve = changes(0, ("0.5.17", 1024))
 
     # prefill graphs
-    prefill_graphs = changes("asked for", ("0.5.10", "piecewise"), ("0.5.15", "breakable"))
     per_prefill_graph = changes(0, ("0.5.8", 8))  # before: an eighth of the tokens
     mla_prefill_reserve = changes(0, ("0.5.10", 1536))
     mla_prefill_tokens = changes(0, ("0.5.8", 2048), ("0.5.23", 8192))  # the largest prefill graph; 0 = the chunk

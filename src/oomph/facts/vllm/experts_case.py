@@ -17,7 +17,6 @@ class ExpertsCase(Struct, frozen=True):
     inter: int
     shards: int  # 2: gate and up; 1: no gate
     dtype_bytes: int
-    sm: int
     sms: int
     bias: bool
     kernel: str  # facts/vllm/expert_kernels.py

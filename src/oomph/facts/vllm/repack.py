@@ -29,7 +29,6 @@ class Case(Struct, frozen=True):
     dtype_bytes: int  # bytes of the model's dtype
     sm: int
     sms: int  # multiprocessors
-    bias: bool = False
 
     @property
     def groups(self) -> int:

@@ -75,7 +75,6 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
         tied="output.weight" not in names,
         num_heads=max(facts.per_layer("attention.head_count", count, 0)),
         num_kv_heads=max(facts.per_layer("attention.head_count_kv", count, 0)),
-        intermediate_size=max(facts.per_layer("feed_forward_length", count, 0)),
         attention_free=not any(isinstance(m, Attention) for ms in mixers for m in ms),
         params=(
             ("expert_used_count", facts.integer("expert_used_count", 0)),

@@ -51,7 +51,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     builds_drafts: bool = False  # the checkpoint's own draft layers are built too
     image_cache_mib: int = 0  # out of the KV budget, for what images leave behind
     disaggregation_mode: str = "null"
-    moe_a2a_backend: str = "none"
     quantization: str = ""
     refusal: str = ""
 

@@ -78,7 +78,6 @@ def _parallel(deployment: Deployment, model: Model) -> Settings:
         speculative_algorithm="EAGLE" if drafts == "NEXTN" else drafts,
         speculative_num_draft_tokens=_int(flags, "speculative_num_draft_tokens", 0),
         disaggregation_mode=str(flags.get("disaggregation_mode") or "null"),
-        moe_a2a_backend=str(flags.get("moe_a2a_backend") or "none"),
         quantization=str(flags.get("quantization") or (model.quantization.method if model.quantization else "")),
         mamba_ssm_dtype=str(flags.get("mamba_ssm_dtype") or ""),
     )

@@ -29,7 +29,6 @@ class Setup(Struct, frozen=True):
     mamba_mode: str
     max_model_len: int
     drafts: int  # speculative tokens
-    num_heads: int  # a rank's query heads
     attention_backend: str
     fa_version: int
     mm_prefix: bool

@@ -239,7 +239,6 @@ def _setup(model: Model, traits: Traits, dep: Deployment, facts: Facts, resolved
         mamba_mode=resolved.mamba_cache_mode or "none",
         max_model_len=resolved.max_model_len,
         drafts=resolved.num_speculative_tokens,
-        num_heads=model.num_heads // resolved.tensor_parallel_size,
         attention_backend=backend,
         fa_version=fa,
         mm_prefix=mm_prefix,

@@ -45,7 +45,6 @@ class Passes(Struct, frozen=True):
 class Kept(Struct, frozen=True):
     """Bytes that are reserved beyond what is allocated for good."""
 
-    profiled: int
     warmed: int
     loaded: int
 
@@ -60,7 +59,6 @@ def play(passes: Passes) -> Kept:
     if not passes.v2:
         sampler.profile(rows, min(1, passes.drafts), passes.programs)
     sampler.memory.empty_cache()
-    profiled = sampler.cached
     if passes.warmed_by_forward:
         sampler.run(*passes.forward)
     warm_rows = min(rows, max(1, passes.tokens // (2 + passes.drafts))) if passes.v2 else rows
@@ -76,7 +74,7 @@ def play(passes: Passes) -> Kept:
     for rows in () if passes.v2 else _growing(passes, SHORT_PROMPT):
         sampler.sample_with_options(rows, passes.drafts)
     sampler.run(*passes.encoder)
-    return Kept(profiled, warmed, sampler.cached)
+    return Kept(warmed, sampler.cached)
 
 
 def _growing(passes: Passes, prompt: int) -> list[int]:

@@ -64,7 +64,6 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
         dtype_bytes=width,
         sm=setting.sm,
         sms=setting.sms,
-        bias=of.bias,
     )
     return setting.repacking.linear_steps(case)
 
@@ -121,7 +120,6 @@ def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> E
         inter=inter,
         shards=2 if of.gated or build.experts.online_pairs else 1,
         dtype_bytes=nbytes(build.dtype, 1),
-        sm=setting.sm if setting else 0,
         sms=setting.sms if setting else 0,
         bias=of.bias,
         kernel=expert_kernel(of, of.scheme, layout, build.experts),
