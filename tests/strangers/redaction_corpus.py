@@ -7,6 +7,8 @@ somebody who had not read the rules, and judged once: 156 of 156 hidden, 0 of 28
 `_fourth` (builds, Terraform, Ansible, Java, PHP, registries, JDBC): 39 of 40 and 0 of 60; lines that call a database
 came after it. `_fifth`, likewise by a newcomer: 38 of 40 and 0 of 60, then 44 of 56 and 0 of 51 of forms
 that are rare on purpose; what is a word or stands behind no name stays out of it (`Using token abc12x`).
+`_sixth`: passwords that are words, 64 of 75 and 1 of 262 by somebody who had not read the rules; 73 of 75 and 3 of 264
+when the rules were finished.
 """
 
 from __future__ import annotations

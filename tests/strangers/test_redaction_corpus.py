@@ -12,7 +12,7 @@ from calling import call
 from oomph.answers.report import without_places
 from oomph.text.redaction import Secrets
 
-PARTS = ("before", "after", "last", "classes", "first", "second", "third", "fourth", "fifth")
+PARTS = ("before", "after", "last", "classes", "first", "second", "third", "fourth", "fifth", "sixth")
 LINES = [pair for part in PARTS for pair in corpus.filled(part)]
 ORDINARY = [line for part in PARTS for line in corpus.ordinary(part)]
 OOM = (
@@ -35,6 +35,15 @@ def test_secrets_are_hidden(part: str) -> None:
     for shape in (str, lambda line: f"oomph: error: {line!r} is wrong", lambda line: json.dumps({"x": line})):
         seen = [line for line, value in corpus.filled(part) if corpus.is_seen(value, Secrets().hide(shape(line)), line)]
         assert len(seen) <= 0.03 * len(corpus.filled(part)), seen
+
+
+@pytest.mark.parametrize("word", ("walnut", "Harvest", "correcthorse", "low-tide"))
+def test_any_word_is_a_password(word: str) -> None:
+    """Where nothing but a secret stands, its looks decide nothing."""
+    places = [line.replace(value, word) for line, value in corpus.filled("sixth") if value.isalpha()]
+    assert len(places) > 60
+    seen = [line for line in places if corpus.is_seen(word, Secrets().hide(line), line)]
+    assert len(seen) <= 0.03 * len(places), seen
 
 
 def test_ordinary_lines_stay() -> None:

@@ -2,7 +2,7 @@
 
 Every output passes `Secrets.hide` (the command line's streams, files, the page, agents, the learnt starts): what people
 see of oomph is what they paste into issues. A secret is known by the name before it (`--api-key`, `'hf_token': `,
-`secret_words.py`), by where it stands (`user:password@host`, `docker login -p`, `secret_places.py`), by its looks
+`secrets/words.py`), by where it stands (`user:password@host`, `docker login -p`, `secrets/places.py`), by its looks
 (`hf_...`, capitals and figures in no order), or because it was seen as one before: what is found
 once is hidden wherever it is printed again, also where nothing stands before it.
 """
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from oomph.text.secret_places import (
+from oomph.text.secrets.places import (
     CALL,
     CELL,
     CONTEXT,
@@ -25,21 +25,19 @@ from oomph.text.secret_places import (
     PAIRED,
     PHRASE,
     SPACED,
+    SURE,
     TAG,
     TOLD,
     VALUE,
-    Place,
     blocks,
-    certainty_of,
-    is_argument,
-    is_no_secret,
-    is_path,
     pattern,
     patterns,
 )
-from oomph.text.secret_words import (
+from oomph.text.secrets.values import Place, certainty_of, is_argument, is_no_secret, is_path
+from oomph.text.secrets.words import (
     SHAPE,
     Says,
+    ends_sentence,
     is_certain_key,
     is_harmless,
     is_key,
@@ -47,6 +45,7 @@ from oomph.text.secret_words import (
     is_passphrase,
     is_plain_word,
     is_random,
+    is_reference,
     says,
 )
 
@@ -170,7 +169,9 @@ class Secrets:
         if phrase is not None and is_passphrase(phrase["quoted"]):
             return match["before"] + _replaced(match["values"], phrase.span("quoted"), HIDDEN)
         texts = [word[0] for word in words]
-        if len(texts) > 1 and is_plain_word(texts[0]) and is_plain_word(texts[1]):
+        is_sure = certainty is Says.SECRET and _is_of_command(match, words)
+        is_closed = bool(words) and match["values"][words[0].end() :][:1] in ("'", '"')
+        if len(texts) > 1 and not is_closed and is_plain_word(texts[0]) and is_plain_word(texts[1]):
             return match[0]
         if texts and texts[0].isalpha() and pattern(r"[ \t]{2,}[A-Za-z]").match(match["values"], words[0].end()):
             return match[0]  # of a help text: `--secret stringArray   Secret to expose`
@@ -178,9 +179,15 @@ class Secrets:
         for number, word in enumerate(words):
             if (number or certainty is Says.PERHAPS) and (not is_random(word[0]) or "/" in word[0]):
                 break
-            if is_harmless(word[0]) or is_path(word[0]) or is_argument(match["values"], word):
+            if (
+                is_harmless(word[0], is_sure)
+                or is_path(word[0])
+                or is_argument(match["values"], word)
+                or ends_sentence(word[0])
+                or is_reference(word[0])
+            ):
                 break
-            out += [match["values"][at : word.start()], self._hide_value(word[0])]
+            out += [match["values"][at : word.start()], self._hide_value(word[0], is_sure)]
             at = word.end()
         return "".join([*out, match["values"][at:]])
 
@@ -216,7 +223,10 @@ class Secrets:
         name = match.groupdict().get("name")
         if name and says(name) is not Says.SECRET:
             return match[0]
-        return match["before"] + entry.sub(lambda one: one["before"] + self._hide_value(one["bare"]), match["block"])
+        is_sure = entry not in (blocks()["cookie"][1], blocks()["cookies"][1])
+        return match["before"] + entry.sub(
+            lambda one: one["before"] + self._hide_value(one["bare"], is_sure), match["block"]
+        )
 
     def _hide_place(self, match: re.Match[str], rule: str) -> str:
         groups, whole = match.groupdict(), match[0]
@@ -229,7 +239,9 @@ class Secrets:
                 if is_no_secret(rule, value, key, match):
                     return whole
                 start = match.start(key) - match.start()
-                return whole[:start] + self._hide_value(value) + whole[start + len(value) :]
+                is_piped = rule == "echo" and match.string[match.end() :].lstrip().startswith("|")
+                is_sure = rule in SURE or is_piped or (name is not None and says(name) is Says.SECRET)
+                return whole[:start] + self._hide_value(value, is_sure) + whole[start + len(value) :]
         return whole
 
     def _hide_named(self, text: str, head: str) -> str:
@@ -249,14 +261,14 @@ class Secrets:
                 continue
             if head == CALL and value["quoted"] is None:
                 continue  # option("--token", envvar="HF_TOKEN")
-            place = Place(match, value, certainty, head in (SPACED, TOLD, CELL), text, head == CELL)
+            place = Place(match, value, certainty, head, text)
             if (span := place.secret_span()) is None:
                 continue
             start, end = span
             hidden = (
                 self._hide_listed(text[start:end], place)
                 if value["list"] is not None
-                else self._hide_value(text[start:end])
+                else self._hide_value(text[start:end], is_sure=True)
             )
             out += [text[at:start], hidden]
             at = position = end
@@ -264,16 +276,33 @@ class Secrets:
 
     def _hide_listed(self, text: str, place: Place) -> str:
         word = pattern(r"[^\s\"'`,=\\\[\]]+")
-        return word.sub(lambda one: self._hide_value(one[0]) if place.may_list(one[0]) else one[0], text)
+        is_sure = place.is_sure("list")
+        return word.sub(lambda one: self._hide_value(one[0], is_sure) if place.may_list(one[0]) else one[0], text)
 
-    def _hide_value(self, value: str) -> str:
+    def _hide_value(self, value: str, is_sure: bool = False) -> str:
         """What is printed in its place. A stranger's value is looked for elsewhere only if it is not a plain word."""
-        if is_harmless(value):
+        if is_harmless(value, is_sure):
             return value
         for part in (value, value.partition(":")[2]):  # user:password, and the password alone
             if any(c.isdigit() for c in part) and any(c.isalpha() for c in part):
                 self.learn(part)
         return HIDDEN
+
+
+def _is_of_command(match: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
+    """`--api-key word` as people type it: in quotes, behind `=`, or in a line of further options."""
+    if not words:
+        return False
+    between = match["values"][: words[0].start()]
+    if any(sign in between for sign in "=\n\"'"):
+        return True
+    text, start = match.string, match.start()
+    rest = text[match.start("values") + words[0].end() :][:200].partition("\n")[0].strip()
+    line = text[max(0, start - 400) : start].rpartition("\n")[2].strip()
+    is_last = (
+        rest[:1] in ("", '"', "'", ";", "|", "&") and line[:1] != "-" and (not line or "/" in line or " -" in line)
+    )
+    return is_last or rest[:1] == "-" or "/" in rest.partition(" ")[0]
 
 
 def _replaced(text: str, span: tuple[int, int], by: str) -> str:

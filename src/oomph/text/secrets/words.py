@@ -61,6 +61,7 @@ _KEYS = _set_of(
     service client app application admin deploy write function functions ingest project consumer aes hmac fernet
     webhook bot user server security openai anthropic wandb hf"""
 )
+_USERS = _set_of("ssh become db smtp admin root mail proxy ftp sudo user redis mysql pg")  # db_pass
 _NO_KEYS = _set_of(
     """cache public primary foreign sort partition hash index object map dict state any hot block press sticky
     compile prefix group idempotency lookup config dictionary num kv query first last missing unexpected"""
@@ -88,6 +89,8 @@ def says(name: str) -> Says:
         return Says.NOTHING
     *before, last = words
     kind = before[-1] if before else ""
+    if "existing" in before:  # existingSecret, existingSecretKey: what a chart looks up
+        return Says.NOTHING
     if last == "token":
         return Says.NOTHING if kind in _NO_TOKENS else Says.SECRET
     if last == "tokens":
@@ -101,6 +104,8 @@ def says(name: str) -> Says:
         or any(sign in last for sign in _SECRET_SIGNS)
         or (len(last) > 5 and last.endswith(("password", "passwd", "apikey", "secret")))
     ):
+        return Says.SECRET
+    if (last == "pass" and kind in _USERS) or last.endswith(("storepass", "keypass")):
         return Says.SECRET
     if last in _PERHAPS or last.endswith(("pass", "sessid", "sessionid")):
         return Says.SECRET if last in ("salt", "pass") and before and _is_variable(name) else Says.PERHAPS
@@ -118,6 +123,16 @@ def is_pass(name: str) -> bool:
 def is_name(text: str) -> bool:
     """It is the name of a secret, and nothing else."""
     return len(text) < 100 and re.fullmatch(r"[\w.$-]+", text) is not None and says(text) is Says.SECRET
+
+
+def is_compound(name: str) -> bool:
+    """`hf_token` and `password` are given a value; `token`, `secret` and `credentials` alone may be anything."""
+    *before, last = words_of(name) or [""]
+    if last in ("secret", "credential", "credentials"):  # existingSecret: the name of one
+        return bool(before) and before[-1] in _KEYS
+    if last == "token" and before[-1:] == ["id"]:  # a permission of GitHub's
+        return False
+    return bool(before) or last in ("password", "passwd", "passwort", "kennwort", "pwd", "passphrase", "apikey")
 
 
 def is_reference(text: str, to: str = "") -> bool:
@@ -167,9 +182,15 @@ _HARMLESS = (
     r"optional|invalid|valid|wrong|incorrect|empty|expired|disabled|enabled|denied|failed|accepted|unknown|dummy|unused|test|todo|bearer|basic|"
     r"(?:string|int|bytes)(?:s|array|slice|tostring|toint|hex|base64)?|str|bool|duration|float\d*|u?int\d*|object|secret|password|token|key|default|hidden|redacted|change-?me|n/?a|not-needed|no-key|ollama|local|"
     r"\*+|\w{0,4}\*{3,}\w{0,4}|\.{2,}|…|x{3,}|-+|[|>][+-]?|\$|\$\(.*|\$\{.*|\$(?:env:)?[A-Z_][A-Z0-9_]*|\$(?:env:)?[a-z_]+|%[A-Z_]+%|%\(?[a-z_]*\)?[sdr]|<.*|\{[^{}]*\}?|\{\{.*|![a-z]+|(?-i:[A-Z][a-z]+-[A-Z][A-Za-z]+)|"
-    r"(?-i:[\[<]?(?:[A-Z]{2,16}|[A-Z]+(?:_[A-Z]+)+)[\]>]?|[a-z][a-z_]{0,7})|\*+(?:redacted|hidden)\*+|(?:your|my|the|a|some|an)[_-][a-z_-]*|token-abc123|"
+    r"(?-i:[\[<]?(?:[A-Z]{2,16}|[A-Z]+(?:_[A-Z]+)+)[\]>]?)|\*+(?:redacted|hidden)\*+|(?:your|my|the|a|some|an)[_-][a-z_-]*|token-abc123|"
     r"hf_(?:x{3,}|\.{3}|…|[a-z_]*token[a-z_]*).*|sk-(?:no-key-required|x{3,}|\.{3}).*|"
     r"(?:self|args|os|config|settings|cfg|kwargs|options|opts|request|req|ctx|env|process|values|params|context|app|st|secrets|var|vars|local|data|module|each)\.[\w.\[\]\"'?]+"
+)
+# A word that stands for one, where nothing but its place speaks for a secret.
+_SHORT_WORD = r"(?-i:[a-z][a-z_]{0,7})"
+_EXAMPLES = _set_of(
+    """string str text value values example sample placeholder foo bar baz abc here stdin prompt ask inherit first again
+    instead too only required optional needed given present used stored twice once alone wrong correct before after when if then else"""
 )
 # Sums and numbers of things, which look like keys and are none.
 _PUBLIC = (
@@ -199,8 +220,11 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.I | re.DOTALL)
 
 
-def is_harmless(value: str) -> bool:
-    return sum(map(str.isalnum, value)) < 2 or _compiled(_HARMLESS).fullmatch(value) is not None
+def is_harmless(value: str, is_sure: bool = False) -> bool:
+    """`is_sure`: it stands where nothing but a secret stands, and any word can be a password."""
+    if sum(map(str.isalnum, value)) < 2 or _compiled(_HARMLESS).fullmatch(value) is not None:
+        return True
+    return value.lower() in _EXAMPLES if is_sure else _compiled(_SHORT_WORD).fullmatch(value) is not None
 
 
 def is_template(text: str) -> bool:
@@ -213,6 +237,10 @@ def is_plain_word(value: str) -> bool:
     """A word of a sentence rather than a key: lower-case letters, perhaps a capital first, no digit."""
     letters = value.rstrip(".:;!?").replace("-", "").replace("'", "").replace("’", "")
     return letters.isalpha() and letters[1:].islower()
+
+
+def ends_sentence(value: str) -> bool:
+    return value[-1:] in ".:;!?)" and is_plain_word(value.rstrip(")"))
 
 
 def is_sentence(text: str) -> bool:

@@ -1,6 +1,5 @@
 # ruff: noqa: E501 - tables of patterns
-"""Where secrets stand in what people paste: behind a name in every language's way to assign, in addresses, in commands;
-and whether what stands there is one. A figure, a word of a sentence, a call and a reference to a secret are none.
+"""Where secrets stand in what people paste: behind a name in every language's way to assign, in addresses, in commands.
 
 A pattern's group `before` stays, what follows it is a value: `bare`, `quoted`, `header`, or the words of a `list`. All
 repetitions are bounded, so that no text takes longer than its length.
@@ -8,24 +7,6 @@ repetitions are bounded, so that no text takes longer than its length.
 
 import re
 from functools import cache
-
-from oomph.text.secret_words import (
-    Says,
-    disorder,
-    is_base64,
-    is_harmless,
-    is_key,
-    is_name,
-    is_pass,
-    is_plain_word,
-    is_random,
-    is_reference,
-    is_sentence,
-    is_sum,
-    is_template,
-    may_follow,
-    says,
-)
 
 # Every text with a secret has one of these, or a word in no order. Most outputs have none, and for them nothing is compiled.
 NEEDLES = (
@@ -46,6 +27,8 @@ NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.
 SPACED = r"(?<![\w$.-])(?P<name>identified\s{1,4}by|[\w$.-]{2,100}(?<!\.))[\"']?[ \t]{1,8}(?:(?:is|was|ist|lautet|est|es|-value)[ \t]{1,2})?(?![=:])"
 # What stands before the name in a command that sets a variable or an option.
 VERB = r"(?<![\w-])(?:env|arg|setenv|setx?|config|configure\s{1,4}set|put|add|export)\s{1,4}(?:[-/]{1,2}\w{1,20}\s{1,4}){0,3}[\"']?(?:[^\s\"']{1,100}[:/])?$"
+# What stands before a name whose value follows it, however it looks.
+SETS = r"(?<![\w-])(?:(?-i:ENV|ARG)|setx|setenv|set\s-\w{1,4}|config(?:ure)?\s{1,4}set|(?:kv|secret)\s{1,4}put)\s{1,4}(?:\S{1,100}[:/])?$"
 # "Device token registered: x"
 TOLD = r"(?<![\w$.-])(?P<name>(?:api|access|secret)[ _-]key|(?-i:[A-Z]{2,20}(?:_[A-Z]{2,20}){1,4})|[A-Za-z]{3,12})[ \t]{1,2}"
 TOLD += r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14}){0,2}|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}(?:is|was|ist|lautet|est|es))[ \t]{1,4}"
@@ -57,8 +40,8 @@ CALL = rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},\s{{0
 TAG = r"<(?P<name>[\w.:-]{1,80})>"
 # A manifest's {name: HF_TOKEN, value: ...}, a comment between them, <add key="..." value="..."/>; a default of Terraform's variable.
 PAIRED = (
-    rf"\b(?:name|key|variable)[\"']?\s{{0,4}}[:=]?\s{{0,4}}{QUOTE}?(?P<name>[\w$.-]{{1,100}})(?:{QUOTE})?(?:[\s,;{{]|#[^\n]{{0,200}}){{1,80}}"
-    rf"(?:(?:description|type|sensitive|secure)\s{{0,8}}[=:][^\n]{{0,200}}\s{{1,40}}){{0,4}}[\"']?(?:value|default)[\"']?\s{{0,8}}[:=]\s{{0,4}}"
+    rf"\b(?:name|key|variable)(?:{QUOTE})?\s{{0,4}}[:=]?\s{{0,4}}{QUOTE}?(?P<name>[\w$.-]{{1,100}})(?:{QUOTE})?(?:[\s,;{{]|#[^\n]{{0,200}}){{1,80}}"
+    rf"(?:(?:description|type|sensitive|secure)\s{{0,8}}[=:][^\n]{{0,200}}\s{{1,40}}){{0,4}}(?:{QUOTE})?(?:value|default)(?:{QUOTE})?\s{{0,8}}[:=]\s{{0,4}}"
 )
 VALUE = (
     r"(?:(?:Bearer|Basic|Token|Digest|ApiKey)[ \t]{1,4}(?P<header>[^\s\"'`,;\\]{1,4000})"
@@ -78,20 +61,29 @@ _WEBHOOKS = (
     r"[\w.:-]{1,100}/(?:[\w.-]{1,40}/){0,3}(?:web)?hooks?/(?:[a-z]{2,20}/){0,2}(?=[\w/-]{0,80}\d)",
 )  # fmt: skip
 # Commands whose option or place is a password, whatever it looks like.
-_LOGINS = (
-    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:registry\s)?login\b{_REST}(?:-p|--password)[ =]",
-    r"\bsshpass\s{1,4}-p\s?", rf"\btwine\s{_REST}?(?:-p|--password)\s", r"/pass(?:word)?:", r"\bmc\s{1,4}(?:alias\sset|config\shost\sadd)(?:\s{1,4}\S{1,200}){3}\s{1,4}",
+_PASSWORDS = (
+    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:registry\s|acr\s)?login\b{_REST}(?:-p|--password)[ =]",
+    r"\bsshpass\s{1,4}-p\s?", rf"\btwine\s{_REST}?(?:-p|--password)\s", r"/pass(?:word)?:",
     rf"\b(?:mysql|mysqldump|mysqladmin|mariadb|7z[ar]?|rar|unrar)\s{_REST}?-p(?=[^\s-])", rf"\bredis-cli\s{_REST}?(?:-a|--pass)\s", rf"\b(?:ldapsearch|ldapadd|ldapmodify)\s{_REST}?-w\s",
     rf"\b(?:unzip|zip|sqlcmd|bcp)\s{_REST}?-P\s", rf"\bhtpasswd\s{_REST}?-\w{{0,4}}b\w{{0,4}}\s\S{{1,100}}\s\S{{1,100}}\s", r"-pass(?:in|out)?\s(?:pass:)",
-    r"\bnet use\s[^\n]{1,100}\s/user:\S{1,60}\s", rf"\bopenssl\s{_REST}?-k\s", rf"\bsmbclient\s{_REST}?(?:-U|--user)[ =][^\s%]{{1,100}}%", rf"\bhttps?\s{_REST}?(?:-a|--auth)[ =][^\s:]{{1,100}}:",
-    rf"\bssh-keygen\s{_REST}?-[NP]\s", r"\b(?:add|create|change)[_-]?(?:user|password)\s{1,4}\S{1,100}\s{1,4}", rf"\bcurl\s{_REST}?(?:-E|--cert)\s[^\s:]{{1,100}}:", rf"\bdoctl\s{_REST}?-t\s", r"(?:--password-stdin|--with-token|sudo\s-S)[^\n|;&<]{0,80}<<<\s?", r"\b(?:wandb|comet|clearml|hf|huggingface-cli|ngc|modal|gh|vault)\s{1,4}(?:auth\s|config\s|token\s){0,2}(?:login|set|lookup)\s{1,4}(?:--?\w[\w-]{0,30}\s{1,4}){0,3}",
-    r"\b(?:ansible-vault\s{1,4}encrypt_string|travis\s{1,4}encrypt)\s{1,4}(?:--[\w-]{1,40}[ =]\S{1,100}\s{1,4}){0,3}",
-    r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}",
+    r"\bnet use\s[^\n]{1,100}\s/user:\S{1,60}\s", rf"\bsmbclient\s{_REST}?(?:-U|--user)[ =][^\s%]{{1,100}}%", rf"\bhttps?\s{_REST}?(?:-a|--auth)[ =][^\s:]{{1,100}}:",
+    rf"\bssh-keygen\s{_REST}?-[NP]\s", rf"\bcurl\s{_REST}?(?:-E|--cert)\s[^\s:]{{1,100}}:", r"(?:--password-stdin|--with-token|sudo\s-S)[^\n|;&<]{0,80}<<<\s?",
+    r"\bmc\s{1,4}(?:alias\sset|config\shost\sadd)(?:\s{1,4}\S{1,200}){3}\s{1,4}", rf"\bopenssl\s{_REST}?-k\s", r"\b(?:add|create|change)_(?:user|password)\s{1,4}\S{1,100}\s{1,4}",
+    rf"\bcurl\s{_REST}?(?:-u|--user|--proxy-user)[ =](?:{QUOTE})?[^\s:\"'\\]{{1,200}}:", r"\b(?:secrets?|keyvault|kv|token)\s[^\n|;<]{0,120}?<<<\s?", r"\bread\s[^\n|;<]{0,60}(?:token|secret|key|pass\w{0,10})\s{0,4}<<<\s?",
+    r"\b(?:secrets?|keyvault|ssm|secretsmanager)\s[^\n|;]{0,200}?(?:--value|--body|--string|--secret-string|--plaintext|--data)[ =]", r"\b(?:create|alter)\s(?:user|role)\s[^\n;]{0,200}?(?:identified\s{1,4}by|password)\s{1,4}(?=')",
     # a database: where it is, the user, the password
     rf"\b(?:pdo|mysqli|(?:mysqli?|mysqldb|pymysql|psycopg\d?|py?odbc|pg|oci|mssql|drivermanager)[_.]\w{{0,4}}connect(?:ion)?)\((?:\s{{0,4}}{QUOTE}[^\"'\\\n]{{1,200}}{QUOTE},){{2}}\s{{0,4}}(?={QUOTE})",
+    rf"\b\w{{0,40}}(?:auth|credentials?|login)\s?=?\s?\(\s{{0,4}}{QUOTE}[^\"'\n]{{1,100}}{QUOTE},\s{{0,4}}(?={QUOTE})",
+    rf"ConvertTo-SecureString\s{{1,4}}(?:-(?:String|AsPlainText|Force)\s{{1,4}}){{0,3}}(?={QUOTE})", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
+)  # fmt: skip
+# Commands that may be given one, in whose place other words may stand as well.
+_LOGINS = (
+    r"\b(?:add|create|change)-?(?:user|password)\s{1,4}\S{1,100}\s{1,4}", rf"\bdoctl\s{_REST}?-t\s", r"\b(?:wandb|comet|clearml|hf|huggingface-cli|ngc|modal|gh|vault)\s{1,4}(?:auth\s|config\s|token\s){0,2}(?:login|set|lookup)\s{1,4}(?:--?\w[\w-]{0,30}\s{1,4}){0,3}",
+    r"\b(?:ansible-vault\s{1,4}encrypt_string|travis\s{1,4}encrypt)\s{1,4}(?:--[\w-]{1,40}[ =]\S{1,100}\s{1,4}){0,3}",
+    r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}",
     # a store of secrets is given one
-    r"\b(?:secrets?|keyvault|securestring|ssm|secretsmanager)\s[^\n|;]{0,200}?(?:--value|--body|--string|--secret-string|--plaintext|--data|-b)[ =]", r"\b(?:secrets?|keyvault|kv|token)\s[^\n|;<]{0,120}?<<<\s?",
-    r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])", r"\b\w{0,40}(?:auth|credentials?|login)\(\s{0,4}[\"'][^\"'\n]{1,100}[\"'],\s{0,4}(?=[\"'])",
+    r"\b(?:secrets?|keyvault)\s[^\n|;]{0,200}?-b[ =]",
+    r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])",
     r"ConvertTo-SecureString\s{1,4}(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}", r"\b(?:login|set_api_key|set_token|set_key|save_token|basic_auth)\(\s{0,4}(?:\w{1,20}\s?=\s?)?",
 )  # fmt: skip
 PATTERNS = {
@@ -103,6 +95,7 @@ PATTERNS = {
     "webhook": rf"(?P<before>https?://(?:{'|'.join(_WEBHOOKS)}))(?P<bare>[^\s\"'<>)\]]{{4,4000}})",
     "query": r"(?P<before>(?:[?&;]|%26)(?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|"
     r"signature|sig|policy|key-pair-id|auth|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
+    "password": rf"(?P<before>{'|'.join(_PASSWORDS)}){_PLAIN}",
     "login": rf"(?P<before>{'|'.join(_LOGINS)}){_PLAIN}",
     "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
     r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
@@ -110,7 +103,7 @@ PATTERNS = {
     # {value: ..., name: HF_TOKEN}: what sorts keys otherwise than people do
     "value first": rf"(?P<before>\bvalue(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}){_PLAIN}(?=[\s,;#]{{1,80}}(?:{QUOTE})?(?P<key>name|key)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?(?P<name>[\w$.-]{{1,100}}))",
     "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
-    "netrc": r"(?P<before>\b(?:login|machine)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
+    "netrc": r"(?P<before>\b(?:login|machine|default)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
     "pgpass": r"(?P<before>(?<![\w.:*-])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,60}:[\w*.-]{1,60}:)(?P<bare>[^\s:\"')]{4,200})",
     "variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?:{QUOTE})?(?P<name>[A-Za-z_]\w{{0,80}})=)"
     rf"(?:{QUOTE}(?P<quoted>[^\\\"']{{0,4000}}){QUOTE}|(?P<bare>[^\s\"'\\]{{1,4000}}))",
@@ -121,15 +114,17 @@ PATTERNS = {
 }
 # Patterns that cost more than to look for the words without which they cannot match.
 ONLY_WITH = {
-    "login": (
-        "login", "pass", "-p", "-k", "-a", "-w", "-u", "-t", "-e ", "securestring", "set_", "<<<", "alias set", "net use", "lookup", "basic_auth(", " set ", "keygen",
-        "user", "secret", "ssm", "keyvault", "http-basic", "key(", "config ", "auth(", "credential", "fernet", "pdo(", "mysqli", "connect",
+    "password": (
+        "login", "pass", "-p", "-a", "-w", "-e ", "securestring", "<<<", "net use", "keygen", "auth", "credential", "pdo(", "mysqli", "connect", "smbclient", "--cert",
+        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified",
     ),
+    "login": ("login", "pass", "-t", "-b", "securestring", "set_", "lookup", "basic_auth(", " set ", "user", "secret", "keyvault", "http-basic", "key(", "fernet", "encrypt"),
     "piped": ("securestring",),
     "value first": ("value",),
     "netrc": ("passw",),
     "echo": ("echo", "printf"),
 }  # fmt: skip
+SURE = ("password", "netrc", "literal")  # their value is one, whatever it looks like
 _CASED = ("bearer", "base64", "option")
 # Where several values stand together: `data` of a Kubernetes Secret, whose kind stands before them or after, a text behind a
 # secret's name in YAML, the pairs of a cookie.
@@ -181,181 +176,3 @@ def blocks() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
     return {
         name: (re.compile(text, re.I | re.M), re.compile(ENTRIES[name], re.I | re.M)) for name, text in BLOCKS.items()
     }
-
-
-class Place:
-    """One value behind a name: what stands around it decides where its looks do not."""
-
-    def __init__(
-        self,
-        head: re.Match[str],
-        value: re.Match[str],
-        certainty: Says,
-        is_spaced: bool,
-        text: str,
-        in_table: bool = False,
-    ) -> None:
-        self.in_table = in_table
-        self.name, self.certainty, self.is_spaced = head["name"], certainty, is_spaced
-        # "my token is x", ENV HF_TOKEN x: nothing else could be meant
-        self.has_verb = is_spaced and (
-            _has_verb(text, head)
-            or "words" in head.groupdict()
-            or pattern(r"\s(?:is|was|ist|lautet|est|es|-value)\s|[是为]\s?$").search(head[0]) is not None
-        )
-        self.op = (head.groupdict().get("op") or "").strip()
-        self.before = head[0].lower()
-        self.value, self.text, self.following = value, text, text[value.end() : value.end() + 2]
-        before = (text[max(0, head.start() - 200) : head.start()].split() or [""])[-1]
-        self.is_resource = before.startswith("arn:")
-
-    def secret_span(self) -> tuple[int, int] | None:
-        """Where the secret stands, if there is one: the value, the words of a list, or what a call is given."""
-        key = next(key for key in ("list", "header", "quoted", "bare") if self.value[key] is not None)
-        if key == "list":
-            return None if self.following == "::" else self.value.span(key)  # [System.Convert]::ToBase64String(...)
-        if key == "bare" and self.following[:1] == "(":  # SecretStr("..."), get_token()
-            argument = pattern(r"\(\s{0,4}[rbfu]{0,2}[\"'](?P<quoted>[^\"']{6,4000})[\"']").match(
-                self.text, self.value.end()
-            )
-            is_given = argument is not None and is_random(argument["quoted"]) and not is_name(argument["quoted"])
-            return argument.span("quoted") if argument is not None and is_given else None
-        return None if self.is_no_secret(key) else self.value.span(key)
-
-    def may_list(self, word: str) -> bool:
-        return self.certainty is Says.SECRET or is_random(word)
-
-    def is_no_secret(self, key: str) -> bool:
-        value = self.value[key]
-        if is_harmless(value) or self.is_resource or self.op == ":?" or (key == "bare" and self._is_expression(value)):
-            return True
-        if value.replace(".", "").replace(",", "").isdigit() and "pass" not in self.before and "pwd" not in self.before:
-            return True  # "KiB per token: 128"
-        if self.certainty is Says.PERHAPS or self.op == ":-":
-            return not self._is_likely(value)
-        if key == "header":
-            return False
-        if self.is_spaced:
-            return not self._is_said(key, value)
-        if self.name.strip("-_") == "token" and is_plain_word(value) and len(value) < 12:
-            return True  # a piece of a text: {"token": "Hello", "logprob": ...}
-        if key == "quoted":
-            is_prose = "phrase" not in self.before and is_sentence(value)
-            is_command = self.value["q"][-1:] == "`" and " " in value
-            return (
-                is_reference(value, self.name)
-                or is_template(value)
-                or is_command
-                or (is_prose and not self.name.isupper())
-            )
-        return self._is_prose(value) or is_reference(value)
-
-    def _is_likely(self, value: str) -> bool:
-        if is_pass(self.name):  # but not the verb: "Pass `--kv-cache-dtype fp8`"
-            return is_random(value) and not is_path(value) and not (self.is_spaced and value.startswith("-"))
-        is_long_sum = (
-            len(value) >= 20
-            and pattern(r"[0-9a-f]+" if not self.name.isupper() else r"[0-9a-f-]+").fullmatch(value) is not None
-        )
-        return is_random(value) and disorder(value) >= 2 and (not is_sum(value) or is_long_sum) and not is_path(value)
-
-    def _is_said(self, key: str, value: str) -> bool:
-        """Nothing but a blank between them: a command that sets it, or a sentence that quotes it."""
-        if self.has_verb or self.in_table:
-            return is_random(value) and not (self.in_table and (is_sum(value) or self.following[:1].isalnum()))
-        if key == "quoted":
-            return " " not in value and not is_plain_word(value) and not is_reference(value) and not is_template(value)
-        return is_random(value) and (is_key(value) or (len(value) >= 12 and "/" not in value and not is_sum(value)))
-
-    def _is_expression(self, value: str) -> bool:
-        if self.following[:1] == "[" and "." in value:
-            return True
-        if is_path(value) or ("/" in value and is_reference(value.rpartition("/")[2])):
-            return True
-        is_code = self.before.endswith((" = ", ": ", " == ", "=> ")) or self.name[:1] == "$"
-        return is_code and disorder(value) < 3 and pattern(r"[a-z_]\w*(?:\.[a-z_]\w*)+:?").fullmatch(value) is not None
-
-    def _is_prose(self, value: str) -> bool:
-        goes_on = self.before[-1:].isspace() and self.following[:1] == " " and self.following[1:].isalnum()
-        return goes_on and (is_plain_word(value) or (self.before.strip(": ") == "token" and not is_random(value)))
-
-
-def certainty_of(head: re.Match[str], kind: str) -> Says:
-    """What the name says; a bare `key` or `token` also by the word before it."""
-    name = head["name"]
-    if kind == SPACED and name.lower().startswith("identified"):
-        return Says.SECRET
-    if (
-        head.string[head.start("name") - 1 : head.start("name")] == "/"
-        and head[0][-1:] == " "
-        and name.lower() == "token"
-    ):
-        return Says.NOTHING  # bytes/token = ...
-    article = (head.groupdict().get("article") or "").strip()
-    if article and name.lower() in ("key", "keys", "token", "tokens", "string"):
-        return says(f"{article}_{name}".lower())
-    if kind == SPACED and name.startswith("-"):
-        return Says.NOTHING  # a flag, which is looked at by itself
-    if kind == TOLD:
-        return Says.SECRET if says(name) is Says.SECRET and may_follow(head["words"] or "") else Says.NOTHING
-    return says(name)
-
-
-def _has_verb(text: str, head: re.Match[str]) -> bool:
-    if _is_row(text, head):
-        return True
-    return pattern(VERB).search(text[max(0, head.start() - 200) : head.start()]) is not None
-
-
-def _is_row(text: str, head: re.Match[str]) -> bool:
-    """A variable and one word, alone on their line: a listing in columns."""
-    name = head["name"]
-    if not (name.isupper() and "_" in name) or text[: head.start()].rpartition("\n")[2].strip():
-        return False
-    return " " not in text[head.end() : head.end() + 400].partition("\n")[0].strip()
-
-
-def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
-    """What stands where a secret could: a figure, a word of a sentence, a call, a user's name without a password."""
-    following = match.string[match.end() : match.end() + 1]
-    if rule == "base64":
-        return not is_base64(value)
-    if rule == "address":
-        return (":" not in value and is_plain_word(value)) or is_template(value)
-    if rule == "user":
-        return value.isdigit() or value.isupper() or is_harmless(value.rstrip(">])}"))
-    if rule == "value first":
-        certainty = says(match["name"])
-        is_likely = certainty is Says.SECRET or (certainty is Says.PERHAPS and is_key(value))
-        return not is_likely or is_template(value) or not _is_one_mapping(match)
-    if rule == "echo":
-        return value.startswith("$")
-    if rule == "option":
-        return not is_key(value) or is_path(value) or "/" in value or "." in value
-    if rule == "pgpass":
-        return not is_random(value)
-    if rule in ("bearer", "login", "piped"):
-        return (rule == "bearer" or key == "bare" or is_plain_word(value)) and (
-            not is_random(value) or following == "("
-        )
-    return is_reference(value) or is_template(value)
-
-
-def _is_one_mapping(match: re.Match[str]) -> bool:
-    """The value's key and the name's stand on one line, or one under the other."""
-    text, start, end = match.string, match.start(), match.start("key")
-    if "\n" not in text[start:end]:
-        return True
-    before, indent = (re.split(r"[\n\x1c-\x1e]", text[:at])[-1] for at in (start, end))
-    return len(before) == len(indent) or (before.strip(" -") != "" and indent != "")  # an error quotes its beginning
-
-
-def is_path(value: str) -> bool:
-    return (
-        re.match(r"(?:~|\.{0,2})/[\w.-]*(?:/|\.\w|$)|[\w.-]+(?:/[\w.-]+){2,}\.\w{1,12}$|s3://|gs://", value) is not None
-    )
-
-
-def is_argument(text: str, word: re.Match[str]) -> bool:
-    """add_argument("--api-key", type=str): the name of another argument."""
-    return text[word.end() : word.end() + 1] == "=" and word[0].isidentifier()

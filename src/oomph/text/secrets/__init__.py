@@ -1,0 +1,1 @@
+"""How a secret is known: by the words of its name, the place where it stands, and its value."""
