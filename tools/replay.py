@@ -467,6 +467,8 @@ def _balanced(cases: list[list[str]]) -> Iterator[list[str]]:
 
 def main() -> int:
     action, *words = sys.argv[1:] or ["check"]
+    if action not in ("check", "renew", "diff", "make"):
+        sys.exit(__doc__)
     sys.path.insert(0, str(Path(__file__).parent))
     changed: list[Difference] = []
     revision = words.pop(0) if action == "diff" and words else "HEAD"
