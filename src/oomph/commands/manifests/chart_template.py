@@ -10,7 +10,7 @@ from typing import Any
 
 from oomph.text.late import late_pattern
 
-_ACTION = late_pattern(r"\{\{(?P<left>-?)\s*(?P<text>[^{}]{0,2000}?)\s*(?P<right>-?)\}\}(?P<after>\s*)")
+_ACTION = late_pattern(r"\{\{(?P<left>-?)(?P<text>[^{}]{0,2000}?)(?P<right>-?)\}\}(?P<after>\s*)")
 _WORD = late_pattern(r"\"(?:[^\"\\]|\\.){0,2000}\"|`[^`]{0,2000}`|[()|]|:=|=|[^\s()|]{1,500}")
 # what labels an object says nothing of what it runs
 _ASIDE = late_pattern(
@@ -62,7 +62,8 @@ def _blocks(text: str) -> list[Any]:
         before = text[at : match.start()]
         here.append(before.rstrip() if match["left"] else before)
         at = match.end() if match["right"] else match.end() - len(match["after"])
-        kind, _, rest = match["text"].partition(" ")
+        action = match["text"].strip()
+        kind, _, rest = action.partition(" ")
         if kind in ("if", "with", "range", "define", "block"):
             block: Block = (kind, rest, [], [])
             here.append(block)
@@ -81,7 +82,7 @@ def _blocks(text: str) -> list[Any]:
             stack.pop()
             here = _open_part(stack[-1]) if stack else tree
         else:
-            here.append(("print", match["text"], [match[0].strip()], []))
+            here.append(("print", action, [match[0].strip()], []))
     if stack:
         raise Unknown("a block without an end")
     here.append(text[at:])

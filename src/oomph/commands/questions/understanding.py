@@ -188,9 +188,8 @@ def understand(question: str) -> Understood:
 def _take_file_types(text: _Text) -> list[str]:
     """ "Q4_K_M", alone or behind a model's name; in the name of a repository it is part of it."""
     types = []
-    for token in re.finditer(r"[^\s/]+(?![^\s]*/)", text.left):
-        match = words.FILE_TYPE.search(token[0]) if text.left[token.start() - 1 : token.start()] != "/" else None
-        if match:
+    for token in re.finditer(r"\S+", text.left):
+        if "/" not in token[0] and (match := words.FILE_TYPE.search(token[0])):
             start, end = token.start() + match.start(), token.start() + match.end()
             types.append(text.text[start:end].strip("-_:"))
             text.text = text.text[:start] + " " * (end - start) + text.text[end:]
