@@ -9,6 +9,7 @@ came after it. `_fifth`, likewise by a newcomer: 38 of 40 and 0 of 60, then 44 o
 that are rare on purpose; what is a word or stands behind no name stays out of it (`Using token abc12x`).
 `_sixth`: passwords that are words, 64 of 75 and 1 of 262 by somebody who had not read the rules; 73 of 75 and 3 of 264
 when the rules were finished.
+`_seventh`, by somebody who had not read them: 71 of 75, and 4 of 264 ordinary lines (public certificates in base64).
 """
 
 from __future__ import annotations

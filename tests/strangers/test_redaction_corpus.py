@@ -12,7 +12,7 @@ from calling import call
 from oomph.answers.report import without_places
 from oomph.text.redaction import Secrets
 
-PARTS = ("before", "after", "last", "classes", "first", "second", "third", "fourth", "fifth", "sixth")
+PARTS = ("before", "after", "last", "classes", "first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 LINES = [pair for part in PARTS for pair in corpus.filled(part)]
 ORDINARY = [line for part in PARTS for line in corpus.ordinary(part)]
 OOM = (
@@ -44,6 +44,20 @@ def test_any_word_is_a_password(word: str) -> None:
     assert len(places) > 60
     seen = [line for line in places if corpus.is_seen(word, Secrets().hide(line), line)]
     assert len(seen) <= 0.03 * len(places), seen
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"net use Z: \\nas\models /user:corp\svc walnut-tree",
+        r"C:\new\models>net use \\nas-2\x /user:svc walnut-tree",
+        r'{"x": "stringData:\n  anything: walnut-tree\nmetadata: x"}',
+    ],
+)
+def test_a_folder_is_no_end_of_a_line(line: str) -> None:
+    for shape in (str, repr, json.dumps):
+        hidden = Secrets().hide(shape(line))
+        assert hidden == shape(line).replace("walnut-tree", "***")
 
 
 def test_ordinary_lines_stay() -> None:

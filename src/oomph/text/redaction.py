@@ -17,6 +17,7 @@ from oomph.text.secrets.places import (
     CELL,
     CONTEXT,
     CONTEXT_NEEDLES,
+    DEFAULT,
     NAMED,
     NEEDLES,
     NOT_ASCII_NEEDLES,
@@ -64,6 +65,11 @@ _ENGINE_VARIABLES = (
 )  # fmt: skip
 # A line's end inside a text of JSON or Python, as a line's end; the blank before it says how many backslashes it had.
 _ENDS = (("\\\\\\n", "\x1e\n"), ("\\\\n", "\x1d\n"), ("\\n", "\x1c\n"))
+# A folder of Windows that begins with n, in a text and in one of JSON: \\nas\models, C:\new\x. No line ends there.
+_FOLDER = (
+    r"(?<![\w\\])(?:\\{2}(?=n[\w.$-]{0,60}\\\w)|\\{4}(?=n[\w.$-]{0,60}\\{2}\w)|[A-Za-z]:\\{1,2}(?=n[\w.$-]{0,60}\\))"
+)
+_NO_END = "\x1b"
 
 
 class Secrets:
@@ -88,7 +94,7 @@ class Secrets:
                     marked = rule.sub(lambda match: self._hide_value(match[0]), marked)
                 else:
                     marked = rule.sub(lambda match, name=name: self._hide_place(match, name), marked)  # type: ignore[misc]
-            for head in (PAIRED, NAMED, CALL, TAG, SPACED, TOLD, CELL):
+            for head in (PAIRED, NAMED, CALL, DEFAULT, TAG, SPACED, TOLD, CELL):
                 marked = self._hide_named(marked, head)
             marked = pattern(SHAPE, cased=True).sub(lambda match: self._hide_value(match[0]), marked)
             marked = self._hide_keys(marked)
@@ -257,9 +263,9 @@ class Secrets:
                 if count > _MOST_IN_ONE_VALUE:
                     position = value.end()
                     continue
-            if value is None or (head in (SPACED, CALL, TOLD, CELL) and value["list"] is not None):
+            if value is None or (head in (SPACED, CALL, DEFAULT, TOLD, CELL) and value["list"] is not None):
                 continue
-            if head == CALL and value["quoted"] is None:
+            if head in (CALL, DEFAULT) and value["quoted"] is None:
                 continue  # option("--token", envvar="HF_TOKEN")
             place = Place(match, value, certainty, head, text)
             if (span := place.secret_span()) is None:
@@ -332,8 +338,9 @@ def _may_hold_one(text: str) -> bool:
 
 def _with_ends(text: str) -> tuple[str, bool]:
     """Lines of a text inside JSON or Python as lines, so that one set of rules reads both."""
-    if "\\n" not in text or any(mark[0] in text for _, mark in _ENDS):
+    if "\\n" not in text or any(mark in text for mark in (_NO_END, *(mark[0] for _, mark in _ENDS))):
         return text, False
+    text = pattern(_FOLDER).sub(lambda folder: folder[0] + _NO_END, text)
     for end, mark in _ENDS:
         text = text.replace(end, mark)
     return text, True
@@ -342,7 +349,7 @@ def _with_ends(text: str) -> tuple[str, bool]:
 def _without_ends(text: str) -> str:
     for end, mark in _ENDS:
         text = text.replace(mark, end)
-    return text
+    return text.replace(_NO_END, "")
 
 
 _session: Secrets | None = None

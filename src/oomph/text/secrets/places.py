@@ -15,7 +15,7 @@ NEEDLES = (
     "eyj", "pypi-", "npm_", "dckr", "gsk_", "tvly", "api_org", "-e", "--env", "-u ", "--user", "sig", "policy=", "x-amz",
     "x-goog", "code", "cookie", "login", "literal", "sg.", "hvs.", "dop_v1", "dapi", "gocspx", "shpat", "lin_api", "identified",
     "rpa_", "xai-", "pplx-", "atatt", "data:", " -a ", " -w ", " -k ", " -t ", "<<<", "telegram", "hc-ping", "-p", "sudo -s", "/user:", "alias set",
-    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(",
+    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:",
 )  # fmt: skip
 NOT_ASCII_NEEDLES = ("密", "令牌", "口令", "парол", "ключ", "パスワード", "비밀번호", "schlüssel", "clé")
 
@@ -37,6 +37,10 @@ CELL = (
     r"(?<![\w$.-])(?P<name>[A-Z][A-Z0-9_]{3,60})`?[ \t]{0,40}\|(?:[^|\n]{0,200}\|)?[ \t]{0,40}(?=[^|\n]{1,400}(?:\||$))"
 )
 CALL = rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},\s{{0,4}}"
+# An option or a setting and what it is without one: add_argument("--api-key", type=str, default="...").
+DEFAULT = (
+    rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},[^\n]{{0,200}}?\bdefault\s{{0,4}}=\s{{0,4}}"
+)
 TAG = r"<(?P<name>[\w.:-]{1,80})>"
 # A manifest's {name: HF_TOKEN, value: ...}, a comment between them, <add key="..." value="..."/>; a default of Terraform's variable.
 PAIRED = (
@@ -124,6 +128,7 @@ ONLY_WITH = {
     "netrc": ("passw",),
     "echo": ("echo", "printf"),
 }  # fmt: skip
+PGPASS_LINE = r"(?:localhost|\*|[\w-]{1,60}(?:\.[\w-]{1,60}){1,8}):(?:[1-9]\d{3,4}|\*):[\w*.-]{1,60}:[a-z*][\w*.-]{0,60}:[^\s:]{4,200}"
 SURE = ("password", "netrc", "literal")  # their value is one, whatever it looks like
 _CASED = ("bearer", "base64", "option")
 # Where several values stand together: `data` of a Kubernetes Secret, whose kind stands before them or after, a text behind a
@@ -133,6 +138,8 @@ BLOCKS = {
     r"(?P<block>(?:[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
     "kind last": r"(?P<before>^[ \t]{0,40}(?:data|stringData):[ \t\x1c-\x1e]{0,4}\n)(?P<block>(?:[ \t][^\n]{0,8000}\n){1,60})"
     r"(?=[ \t]{0,40}kind:[ \t]{0,4}Secret)",
+    # only a Secret has it
+    "string data": r"(?P<before>(?:^[ \t]{0,40}|[\"'])stringData:[ \t\x1c-\x1e]{0,4}\n)(?P<block>(?:[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
     "text": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t]{0,4}[|>][+-]?\d?[ \t\x1c-\x1e]{0,4}\n)"
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
     "cookies": rf"(?P<before>(?<![a-z])cookies(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
@@ -142,6 +149,7 @@ BLOCKS = {
 ENTRIES = {
     "kind first": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
     "kind last": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
+    "string data": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
     "text": r"^(?P<before>[ \t]{1,80})(?P<bare>(?!\s)[^\n\x1c-\x1e]{1,8000})",
     "cookies": rf"(?P<before>{QUOTE}\s{{0,4}}:\s{{0,4}}{QUOTE})(?P<bare>[^\\\"'`]{{1,4000}})",
     "cookie": r"(?P<before>(?<![\w.-])(?!(?:path|domain|expires|max-age|samesite|version|priority)=)[\w.!#$%&*+^|~-]{1,200}=)(?P<bare>[^;\s]{1,4000})",

@@ -5,7 +5,7 @@ What stands around a value decides where its looks do not: in `PASSWORD=maple` a
 
 import re
 
-from oomph.text.secrets.places import CALL, CELL, PAIRED, SETS, SPACED, TAG, TOLD, VERB, pattern
+from oomph.text.secrets.places import CALL, CELL, DEFAULT, PAIRED, PGPASS_LINE, SETS, SPACED, TAG, TOLD, VERB, pattern
 from oomph.text.secrets.words import (
     Says,
     disorder,
@@ -71,7 +71,7 @@ class Place:
         ends = self.following[:1] in ("", "\n", "\r")
         if key in ("header", "list"):
             return key == "header" or is_own
-        if self.kind in (PAIRED, CALL, TAG):
+        if self.kind in (PAIRED, CALL, DEFAULT, TAG):
             return is_variable or key == "quoted" or (self.kind == TAG and is_own)
         if self.is_spaced:
             before = self.text[max(0, self.start - 200) : self.start]
@@ -222,8 +222,9 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
         return value.startswith("$")
     if rule == "option":
         return not is_key(value) or is_path(value) or "/" in value or "." in value
-    if rule == "pgpass":
-        return not is_random(value)
+    if rule == "pgpass":  # whatever it looks like where the five fill their line and the first is a machine
+        is_line = _fills_line(match) and pattern(PGPASS_LINE).fullmatch(match[0]) is not None
+        return is_harmless(value, is_line) or not (is_line or is_random(value))
     if rule == "password":
         return is_reference(value) or is_template(value) or (key == "bare" and following == "(")
     if rule in ("bearer", "login", "piped"):
@@ -231,6 +232,13 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
             not is_random(value) or following == "("
         )
     return is_reference(value) or is_template(value)
+
+
+def _fills_line(match: re.Match[str]) -> bool:
+    """Or stands in quotes."""
+    text = match.string
+    before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
+    return before in ("", "\n", "'", '"') and after in ("", "\n", "\r", "'", '"', "\x1c", "\x1d", "\x1e")
 
 
 def _is_one_mapping(match: re.Match[str]) -> bool:
