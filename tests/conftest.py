@@ -1,5 +1,6 @@
 """Puts this folder (making.py), tests/sources (loopback_hub.py) and tools/ on the path of every test."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # no test asks the network; those that have a hub of their own on the loopback say so
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# The collector of cycles looks at every object of every module and stored answer again and again: a quarter of the CPU
+# of a run. It waits for more of them, as it does in a command (cli/main.py), and leaves out what collecting has made.
+gc.set_threshold(200_000)
 
 # A busy machine is no failure. `make test` draws the same examples each time, so that a failure belongs to the change
 # under test; OOMPH_RANDOM=1 (`make long`) draws new ones.
@@ -28,6 +33,10 @@ def same_environment() -> Iterator[None]:
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 # Tests that start a browser, which takes seconds of a core for each file and each process that runs one of its tests.
