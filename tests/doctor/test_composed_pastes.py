@@ -140,3 +140,27 @@ def test_a_disguise_keeps_the_stage() -> None:
             if (now := oomph.explain(disguise(log), plan=False).stage) != stage:
                 moved.append(f"{path.stem} {disguise.__name__}: {stage} -> {now}")
     assert set(moved) <= LOSERS
+
+
+UNKNOWN_WORDS = (
+    "Beim zweiten Nutzer kracht es.",
+    "After lunch the thing zorps and my users are angry.",
+    "服务启动正常，过一会儿就没响应了。",
+    "Comes up like this, but around noon the container is replaced because it used too much memory.",
+    "Segmentation fault later on. Start:",
+)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_no_all_clear_stands_over_a_sentence_that_nobody_has_read(name: str) -> None:
+    for sentence in UNKNOWN_WORDS:
+        for text in (f"{sentence}\n\n{LOGS[name]}", f"{LOGS[name]}\n{sentence}\n"):
+            assert oomph.explain(text, plan=False).failed is not False, sentence
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Here is the log of the start:", "It works fine now, thanks!", "Hier das Startlog:"]
+)
+def test_a_sentence_that_hands_a_healthy_log_over_changes_nothing(sentence: str) -> None:
+    for log in LOGS.values():
+        assert oomph.explain(f"{sentence}\n\n{log}", plan=False).failed is False

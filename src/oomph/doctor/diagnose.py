@@ -8,7 +8,7 @@ from oomph.doctor.levers import changes, useless
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.reading.chances import question, stage_chances
 from oomph.doctor.reading.failure import UNSAID
-from oomph.doctor.reading.meanings import UNFINISHED
+from oomph.doctor.reading.meanings import READY, UNFINISHED
 from oomph.doctor.rebuild import gpu_row
 from oomph.doctor.rule import SURE, Finding, Rule, Tier
 from oomph.doctor.serving import summary
@@ -123,13 +123,17 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if case.death.settle == UNFINISHED:
         return Cause("none", "No error in this log", _healthy(case), False)
     if case.failed is None:
-        text = (
-            "No line of this text is one that the engine prints about memory, an error or a running server."
-            if not case.death.line
-            else f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
-        )
+        text = _doubt(case)
         return Cause("unclear", "This text does not tell whether it failed", text, False)
     return Cause("none", "Nothing failed", _healthy(case))
+
+
+def _doubt(case: Case) -> str:
+    if not case.death.line:
+        return "No line of this text is one that the engine prints about memory, an error or a running server."
+    if case.death.by_people and case.before(*READY):
+        return f"The program's lines are healthy; what is told beside them is not in them.{_quoted(case)}"
+    return f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
 
 
 def _is_sure(case: Case, rule: Rule, finding: Finding) -> bool:

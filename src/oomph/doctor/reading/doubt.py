@@ -10,9 +10,12 @@ from typing import Final
 from msgspec import Struct
 
 from oomph.doctor.reading.failure import STOPPED, is_harmless, is_heading, last_ready
-from oomph.doctor.reading.meanings import FAILURES, NOT_FATAL, SIGNS
+from oomph.doctor.reading.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, SIGNS
 from oomph.ir.observation import Observation
+from oomph.logs.claims import Claim
 from oomph.logs.clean import Line
+from oomph.logs.documents import is_sentence
+from oomph.logs.parse import printed_lines
 from oomph.text.late import late_pattern
 
 
@@ -22,6 +25,7 @@ class Doubt(Struct, frozen=True):
     line: int
     text: str
     settle: str
+    by_people: bool = False  # somebody tells it beside the lines
 
 
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
@@ -57,7 +61,7 @@ SETTLES: Final = (
 _BAD_END: Final = late_pattern(
     r"(?i)(?<![\w-])(?:died|dead|killed|crash(?:ed|es|ing)?|abort(?:ed|ing)|terminated|unreachable|unhealthy|evicted|hung|"
     r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
-    r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
+    r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error|segmentation fault|\w{0,40}Error)(?![\w-])"
 )
 # a report about something that went wrong, in words of its title
 _BAD_TITLE: Final = late_pattern(
@@ -71,6 +75,45 @@ _NOT_BAD: Final = late_pattern(
     r"(?:error|failure|exception|OOM)s?[ _-](?:rate|handler|handling|count|page|code 0)|"
     r"(?:errors?|failed|failures?)\W{1,3}0\b|deprecat|fall\w{0,3} back"
 )
+# a sentence that only hands the log over, and the terms that a container prints of itself
+_HANDS_OVER: Final = late_pattern(
+    r"(?i)^\W{0,4}(?:[\w'-]{1,16} ){0,6}(?:logs?|output|ausgabe|startlog|protokoll)\b(?: [\w'-]{1,12}){0,5}\W{0,4}$"
+    r"|^.{0,8}日志.{0,6}$"
+    r"|^\W{0,4}(?:hi|hello|hallo|thanks|thank you|danke|你好|谢谢)\b.{0,40}$"
+    r"|\blicen[cs]e|\bcopyright\b|\bterms\b|All rights reserved|Various files include|documentation"
+)
+
+
+def unread_sentence(
+    claims: Sequence[Claim], observations: Sequence[Observation], lines: Sequence[Line]
+) -> Doubt | None:
+    """Beside a healthy log somebody tells something that no word here is known for: it may be of a failure."""
+    printed = printed_lines(observations)
+    if not printed:
+        return None
+    first, last = min(printed), max(printed)
+    begun = min((one.line for one in observations if one.kind in MILESTONES or one.kind in READY), default=0)
+    for line in lines[:BEGINNING]:
+        bad = _BAD_END.search(line.text[:1000]) if line.number < begun and not line.level else None
+        if bad and not _NOT_BAD.search(line.text[:1000]):
+            return Doubt(line.number, line.text[:1000], SETTLES, by_people=True)
+    for number in dict.fromkeys(claim.sentence for claim in claims if not first < claim.line < last):
+        own = [claim for claim in claims if claim.sentence == number]
+        text = " ".join(claim.text for claim in own)
+        unread = any(claim.factual and not claim.outcome and _is_clause(claim.text) for claim in own)
+        if unread and is_sentence(text) and not _HANDS_OVER.search(text):
+            return Doubt(own[0].line, text, SETTLES, by_people=True)
+    return None
+
+
+BEGINNING: Final = 5  # lines in which people say what a log is about
+_CLAUSE: Final = late_pattern(r"\w+(?:\W+\w+){2}|[\u4e00-\u9fff]{4}")  # a verb has room in it
+
+
+def _is_clause(text: str) -> bool:
+    return bool(_CLAUSE.search(text))
+
+
 LAST: Final = 6  # lines at the end of a text in which such a word counts
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.doctor.reading.doubt import SETTLES, Doubt, find_doubt, unworded_doubt
+from oomph.doctor.reading.doubt import SETTLES, Doubt, find_doubt, unread_sentence, unworded_doubt
 from oomph.doctor.reading.failing_stage import failing_stage
 from oomph.doctor.reading.failure import ENDS, FAR, OWN_RUN, RAYS_LIST, STARTED, find_failure, last_ready
 from oomph.doctor.reading.guesses import guess
@@ -305,13 +305,15 @@ def _ended(
         return in_own_words
     spoken = speaks_of_failure(claims)
     if doubt is None and spoken is not None:
-        doubt = Doubt(spoken.line, spoken.text, SETTLES)
+        doubt = Doubt(spoken.line, spoken.text, SETTLES, by_people=True)
+    if doubt is None and last_ready(observations):
+        doubt = unread_sentence(claims, observations, lines)
     if doubt is not None:
         names = code_names(lines, doubt.line)
         by_code = frame_stage(names) or place_stage(names, ())
         stage = milestone(observations) or by_code or told_stage(claims, missing)[0]
         return Death(None, stage, "the log ends here", doubt.line, completed=completed,
-                     settle=doubt.settle, quote=doubt.text)  # fmt: skip
+                     settle=doubt.settle, quote=doubt.text, by_people=doubt.by_people)  # fmt: skip
     if completed <= BESIDE_LOG:
         return Death(
             None, None, "the log ends here", completed=completed, settle="the engine's own output, from its first line"
