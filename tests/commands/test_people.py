@@ -1,4 +1,4 @@
-"""127 files and 171 names as people write them, in our own words: what each means was written down before any was read.
+"""161 files and 171 names as people write them, in our own words: what each means was written down before any was read.
 
 `people/*.txt`: entries of files. `= command` is a deployment of the entry (equal ones count once), `| command` another
 reading that is as right, `? WORD` what must be asked for, `!` that nothing is started, `~` a remark; then `---- PATH`
@@ -86,7 +86,7 @@ def read(case: Case, folder: Path) -> tuple[set[str], str]:
 def test_a_file_is_read_as_its_writer_meant_it(case: Case, tmp_path: Path) -> None:
     started, errors = read(case, tmp_path)
     if started or not (case.asked or case.starts_nothing):
-        assert not errors
+        assert not errors or any(word in errors for word in case.asked)
         assert started in (readings(case.meant), readings(case.also))
     else:
         assert case.starts_nothing or any(word in errors for word in case.asked), errors

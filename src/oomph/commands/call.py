@@ -44,7 +44,9 @@ PROGRAM = late_pattern(
 )
 # a text that starts a server, or a container that may
 SERVER = late_pattern(
-    lambda: "|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b"))
+    lambda: "|".join(
+        (*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b", r"-m\s+dynamo\.\w")
+    )
 )
 _SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own

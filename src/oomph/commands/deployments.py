@@ -31,7 +31,10 @@ from oomph.sources.place import folders_of
 from oomph.text.late import late_pattern
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
-_FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
+_FILES = (
+    *(*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".container", ".bat", ".cmd", ".ps1", ".md"),
+    *(".hcl", ".nomad", ".tf"),
+)
 # a remark in a file: "# oomph: gpu = 2x L40S" says on what the deployments below it run
 _GPU_REMARK = late_pattern(
     r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE
@@ -44,6 +47,8 @@ _PLACEHOLDER = late_pattern(
     r"<[^>]*>|\{\w*\}|\{\{.*|\.\.\.|…|\[[^\]]*\]"
 )  # <model>, {model}, [MODEL]: an example's own words
 _ODD = frozenset("<{[$`…")  # one of them, or three points, is in all that the two of them match
+_VARIABLE = late_pattern(r"\$\{?([A-Za-z_]\w*)\}?")
+_OF_ADDRESS = ("--port", "--host", "--served-model-name", "--api-key")
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8
@@ -234,8 +239,19 @@ def _entries(key: str, call: Call, engine: Engine | str | None, path: str) -> li
     try:
         deployments = _deployments(call, engine, path)
     except OomphError as error:  # one of several: the others can still be planned
-        return [Entry(key, error=error)]
+        return [Entry(key, error=_with_all_that_is_open(error, call.words))]
     return [Entry(key if len(deployments) == 1 else f"{key} {i}", d) for i, d in enumerate(deployments, 1)]
+
+
+def _with_all_that_is_open(error: OomphError, words: Sequence[str]) -> OomphError:
+    """An error that asks for one variable asks for all that the command leaves open, but for those of its address."""
+    text = str(error)
+    if "--set " not in text:
+        return error
+    pairs = [(before, _VARIABLE.fullmatch(word)) for before, word in zip(("", *words), words, strict=False)]
+    names = dict.fromkeys(match[1] for before, match in pairs if match and before not in _OF_ADDRESS)
+    more = " ".join(f"--set {name}=..." for name in names if f"--set {name}=" not in text)
+    return CommandError(f"{text} {more}", hint=error.hint) if more else error
 
 
 def _deployments(call: Call, release: Engine | str | None, path: str = "") -> list[Deployment]:

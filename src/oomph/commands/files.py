@@ -13,8 +13,9 @@ _LIMIT = 1 << 20
 _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
 
 Sort = Literal[
-    "compose", "dockerfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell", "unit", "yaml"
-]
+    "compose", "dockerfile", "hcl", "justfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell",
+    "unit", "yaml",
+]  # fmt: skip
 _PYTHON = late_pattern(
     lambda: rf"^[ \t]*(?:from|import)[ \t]+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE
 )
@@ -78,8 +79,11 @@ def _unquoted(value: str) -> str:
 
 
 def unit_script(text: str) -> str:
-    """A systemd unit's Environment= and ExecStart= lines as a shell would have them."""
-    text = re.sub(r"^command[ \t]*=[ \t]*", "ExecStart=", text, flags=re.MULTILINE)  # supervisord's programs
+    """What a systemd unit, a Quadlet or supervisord's programs start, as a shell would have it."""
+    if "[program:" in text:
+        return _supervised(text)
+    if re.search(r"^\[Container\]", text, re.MULTILINE):
+        return _quadlet(text)
     lines = re.findall(r"^(Environment|ExecStart)=((?:[^\n]*\\\n)*[^\n]*)$", text, re.MULTILINE)
     empty = [i for i, (key, rest) in enumerate(lines) if key == "ExecStart" and not rest.strip()]
     since = empty[-1] if empty else -1  # an empty ExecStart= takes back those before it
@@ -88,13 +92,48 @@ def unit_script(text: str) -> str:
     return "\n".join(f"export {rest}" if key == "Environment" else rest.lstrip("-@:+!") for key, rest in lines)
 
 
+def _supervised(text: str) -> str:
+    """supervisord's programs, each with its own variables; %(ENV_NAME)s is $NAME."""
+    scripts = []
+    for part in re.split(r"^(?=\[)", text, flags=re.MULTILINE):
+        command = re.search(r"^command[ \t]*=[ \t]*(.+(?:\n[ \t]+\S.*)*)$", part, re.MULTILINE)
+        if command and part.startswith("[program:"):
+            pairs = re.search(r"^environment[ \t]*=[ \t]*(.+(?:\n[ \t]+\S.*)*)$", part, re.MULTILINE)
+            own = " ".join(re.findall(r"\w+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^,\s]+)", pairs[1] if pairs else ""))
+            words = re.sub(r"\s*\n\s*", " ", command[1])
+            scripts.append(re.sub(r"%\(ENV_(\w+)\)s", r"${\1}", f"{own} {words}").strip())
+    return "\n".join(scripts)
+
+
+def _quadlet(text: str) -> str:
+    """podman's [Container] section as the `podman run` that its generator writes (podman-systemd.unit)."""
+    values: dict[str, list[str]] = {}
+    for key, value in re.findall(r"^(\w+)=((?:[^\n]*\\\n)*[^\n]*)$", text, re.MULTILINE):
+        values.setdefault(key, []).append(re.sub(r"\\\n\s*", " ", value).strip())
+    options = [f"{flag} {value}" for key, flag in _QUADLET for value in values.get(key, [])]
+    image, words = "".join(values.get("Image", [])[-1:]), "".join(values.get("Exec", [])[-1:])
+    return " ".join(("podman run", *options, *values.get("PodmanArgs", []), image, words))
+
+
+# keys of a [Container] section -> options of podman run
+_QUADLET = (
+    ("Environment", "-e"),
+    ("AddDevice", "--device"),
+    ("Entrypoint", "--entrypoint"),
+    ("Volume", "-v"),
+    ("Memory", "--memory"),
+)
+
+
 # How files are called.
 _NAMES: tuple[tuple[Sort, str], ...] = (
     ("notebook", r"(?s).*\.ipynb\Z"),
     ("python", r"(?s).*\.py\Z"),
-    ("unit", r"(?s).*\.service\Z"),
+    ("unit", r"(?s).*\.(?:service|container)\Z"),
+    ("hcl", r"(?s).*\.(?:hcl|nomad|tf)\Z"),
     ("shell", r"(?s).*\.(?:sh|bash|zsh|bat|cmd|ps1|sbatch|slurm)\Z"),
-    ("makefile", r"(?:GNU)?[Mm]akefile|\.?[Jj]ustfile|.*\.(?:mk|just)$"),
+    ("makefile", r"(?:GNU)?[Mm]akefile|.*\.mk$"),
+    ("justfile", r"\.?[Jj]ustfile|.*\.just$"),
     ("dockerfile", r"(?:Docker|Container)file|.*\.[Dd]ockerfile$"),
 )
 # What texts are that hold all of these, the more telling first.
@@ -108,7 +147,8 @@ _SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
     ("kubernetes", (r"^[ -]*containers:\s*$", r"\A(?![\s\S]*^modelArtifacts:)")),
     ("compose", (r"^services:\s*(?:#.*)?$",)),
     ("yaml", (r"^(?:run:\s*[|>]|servingEngineSpec:)",)),
-    ("unit", (r"^ExecStart=",)),
+    ("unit", (r"^(?:ExecStart|Exec)=",)),
+    ("hcl", (r"^[ \t]*(?:job|resource)[ \t]+\"[\w./-]+\"[^\n{]*\{", r"^[ \t]*\w+[ \t]*=[ \t]*[\"\[<]")),
     ("unit", (r"^\[program:", r"^command[ \t]*=")),
     ("dockerfile", (r"^FROM[ \t]+\S", r"^(?:ENTRYPOINT|CMD)\b")),
 )

@@ -1,6 +1,7 @@
-"""A Makefile or a justfile to the shell text of its targets."""
+"""A Makefile to the shell text of its targets."""
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping
 
 from oomph.errors import CommandError
@@ -11,22 +12,25 @@ _OF_TARGET = re.compile(r"^([\w./-]+)[ \t]*:[ \t]*(?:export[ \t]+)?([\w-]+)[ \t]
 _COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*$")
 _TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} \t-]*)::?(?!=)")
 _REFERENCE = re.compile(r"\$(?:\$|\(([\w.-]+)\)|\{([\w.-]+)\})")
+_CONDITION = re.compile(r"^ *(ifeq|ifneq|ifdef|ifndef|else|endif)\b[ \t]*(.*)$")
+_PAIR = re.compile(r"\(([^,]*),(.*)\)\s*$|[\"']([^\"']*)[\"'][ \t]*[\"']([^\"']*)[\"']")
 _LONGEST = 1 << 16
 _DEEPEST = 8
 _ROOM = 4 * _LONGEST  # characters that the variables of one Makefile may put into its recipes
 
 
-def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[str, str]:
+def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
     """target -> its lines with $(NAME) filled in; what nothing sets stays as ${NAME}."""
     variables: dict[str, str] = {}
-    if "justfile" in name.lower():  # {{name}} is $(name), and parameters may have a value: serve model="org/m":
-        text = re.sub(r"^(?: {2,}|\t)", "\t", re.sub(r"\{\{\s*(\w+)\s*\}\}", r"$(\1)", text), flags=re.MULTILINE)
-        for words in re.findall(r"^[\w-]+((?:[ \t]+[\w+*-]+(?:=\S+)?)+)[ \t]*:(?!=)", text, re.MULTILINE):
-            variables |= dict(re.findall(r"\b(\w+)=[\"']?([^\s\"']*)", words))
     lines: dict[str, list[str]] = {}
     own: dict[str, dict[str, str]] = {}
     targets = [""]
+    parts: list[bool | None] = []
+    known = ChainMap(variables, dict(environment))
+    room = [_ROOM]
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
+        if _decides(line, parts, known, room) or not all(parts):
+            continue
         if line.startswith("\t"):
             for target in targets:
                 body = lines.setdefault(target, [])
@@ -42,12 +46,42 @@ def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[s
             of_target[match[2]] = values[match[2]]
         elif match := _TARGET.match(re.sub(r"(?<![ \t])[ \t]+\w+=\S+", "", line)):
             targets = match[1].split()
-    room = [_ROOM]
     return {
         name: _filled("\n".join(body), {**variables, **own.get(name, {})}, room)
         for name, body in lines.items()
         if name != ".PHONY"
     }
+
+
+def _decides(line: str, parts: list[bool | None], known: Mapping[str, str], room: list[int]) -> bool:
+    """Whether a line is `ifeq`, `else` or `endif`; `parts` then says of each open condition whether make reads the
+    part: yes, not yet, or None where an earlier part was read."""
+    match = _CONDITION.match(line)
+    if match is None:
+        return False
+    word, rest = match[1], match[2]
+    if word == "endif":
+        del parts[-1:]
+    elif word == "else":
+        inner = _CONDITION.match(rest)  # else ifeq (...)
+        holds = _holds(inner[1], inner[2], known, room) if inner else True
+        parts[-1:] = [None if part is not False else holds for part in parts[-1:]]
+    else:
+        parts.append(_holds(word, rest, known, room))
+    return True
+
+
+def _holds(word: str, rest: str, known: Mapping[str, str], room: list[int]) -> bool:
+    """ifeq (A,B), ifeq "A" "B", ifdef NAME: what nothing sets is empty, as for make."""
+    if word.endswith("def"):
+        return bool(known.get(rest.strip())) == (word == "ifdef")
+    match = _PAIR.match(rest)
+    sides = (
+        [re.sub(r"\$\{\w+\}", "", _filled(side or "", known, room)).strip() for side in match.groups("")]
+        if match
+        else []
+    )
+    return bool(sides) and (sides[0] + sides[2] == sides[1] + sides[3]) == (word == "ifeq")
 
 
 def _set(variables: dict[str, str], name: str, sign: str, value: str, environment: Mapping[str, str]) -> None:

@@ -39,7 +39,7 @@ _TEMPLATED = late_pattern(r"\{\{-?\s*\.Values\.")
 
 
 def with_neighbours(text: str, path: str) -> str:
-    if path.endswith(".service"):
+    if path.endswith((".service", ".container")):
         return _whole_unit(text, path)
     if _MAKEFILE.search(path):
         return _with_includes(text, os.path.dirname(path))

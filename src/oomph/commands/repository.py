@@ -19,13 +19,14 @@ _SKIPPED = frozenset((
 _SHOWN_HIDDEN = frozenset((".github", ".gitlab", ".circleci", ".devcontainer", ".devops"))
 _ENDINGS = (
     ".yaml", ".yml", ".sh", ".bash", ".zsh", ".sbatch", ".slurm", ".service", ".container", ".py", ".ipynb", ".bat",
-    ".cmd", ".ps1", ".mk", ".just", ".tpl", ".dockerfile",
+    ".cmd", ".ps1", ".mk", ".just", ".tpl", ".dockerfile", ".hcl", ".nomad", ".tf",
 )  # fmt: skip
 _NAMES = re.compile(
-    r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile", re.IGNORECASE
+    r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile|supervisord?\.conf",
+    re.IGNORECASE,
 )
 # resources that start an engine without its name: vLLM's production stack, KServe, Ray Serve
-_RESOURCES = ("servingEngineSpec", "serving.kserve.io", "llm_configs", "modelArtifacts")
+_RESOURCES = ("servingEngineSpec", "serving.kserve.io", "llm_configs", "modelArtifacts", "kubeai.org", "dynamo.trtllm")
 _MOST_FILES = 20_000
 
 

@@ -75,8 +75,15 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "makefile":
         from oomph.commands import makefile
 
-        scripts = makefile.recipes(text, {**around.outside, **environment}, name)
-        return _recipes(scripts, environment)
+        return _recipes(makefile.recipes(text, {**around.outside, **environment}), environment)
+    if sort == "justfile":
+        from oomph.commands import justfile
+
+        return _recipes(justfile.recipes(text, {**around.outside, **environment}), environment)
+    if sort == "hcl":
+        from oomph.commands.manifests import hcl
+
+        return hcl.calls(text, {**around.outside, **environment})
     if sort == "markdown":
         calls_here = _fenced(text, environment, around, depth)
         if calls_here or len(text) > LIMIT:  # a manual that long is no script

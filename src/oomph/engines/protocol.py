@@ -184,7 +184,8 @@ class EngineProtocol:
     def recognises(self, program: str, words: Sequence[str]) -> bool:
         """Whether `words` start this engine directly; `program` is the name of words[0] without folder and ending."""
         if program == "python" and "-m" in words[1:-1]:
-            return words[words.index("-m", 1) + 1].split(".")[0] in self.modules
+            package, _, inner = words[words.index("-m", 1) + 1].partition(".")
+            return package in self.modules or (package == "dynamo" and inner == self.name)  # NVIDIA Dynamo's workers
         return program in self.programs
 
     plain_names: bool = False  # whether a model may be called by one plain word: "mistral"

@@ -11,7 +11,7 @@ from oomph.commands.call import PROGRAM, Call, short, shown
 from oomph.commands.manifests import docker, memory_limit
 from oomph.commands.manifests.container_fields import yaml_word
 from oomph.commands.manifests.yaml_text import load
-from oomph.commands.wrappers import container_calls, numbered
+from oomph.commands.wrappers import container_calls, numbered, starts
 from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError, OomphError
 
@@ -33,6 +33,23 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
             continue  # what others extend, and what starts nothing by itself
         if isinstance(service, dict) and _runs_engine(service):
             out |= numbered(str(key), _calls_or_refusal(service, environment, shown(f"{name}: service {key}")))
+    return _on_their_servers(out)
+
+
+def _on_their_servers(calls: dict[str, Call]) -> dict[str, Call]:
+    """A service that only has a model fetched by another one's server (`OLLAMA_HOST: ollama:11434`): it runs there."""
+    servers = {key: call for key, call in calls.items() if not starts(call)}
+    out = {}
+    for key, call in calls.items():
+        hosts = {value.partition("://")[2] or value for value in call.environment.values()}
+        server = next(
+            (one for name, one in servers.items() if {name, f"{name}:"} & {h[: len(name) + 1] for h in hosts}), None
+        )
+        if server is not None and starts(call):
+            call = replace(
+                server, words=call.words, environment={**server.environment, **call.environment}, notes=call.notes
+            )
+        out[key] = call
     return out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands.call import Call
+from oomph.commands.manifests import operators
 from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.manifests.docker import image_engine
 from oomph.commands.manifests.yaml_text import load
@@ -41,6 +42,10 @@ def calls(document: Mapping[str, Any], title: str, where: str, runtimes: Mapping
         return _llm_inference_service(spec, title, where)
     if kind == "VLLMRuntime":
         return _vllm_runtime(spec, title)
+    if kind == "Model" and str(document.get("apiVersion")).startswith("kubeai.org/"):
+        return operators.kubeai_model(spec, title)
+    if kind == "DynamoGraphDeployment":
+        return operators.dynamo_graph(spec, title, where)
     if isinstance(spec.get("serveConfigV2"), str):
         image = _worker_image(spec)
         started = ray_serve(spec["serveConfigV2"], where).items()

@@ -61,8 +61,19 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
 
 
 def _workflow_values(value: Mapping[str, Any]) -> dict[str, str]:
-    """`env` of a workflow, a job or a step, and what its inputs are unless somebody says otherwise."""
-    own = {name: _EXPRESSION.sub(r"${\1}", text) for name, text in _texts(value.get("env")).items()}
+    """`env` of a workflow, a job or a step, `variables` of a pipeline (texts, `value:` with its description, or a list
+    of names and values), and what its inputs are unless somebody says otherwise."""
+    pairs = value.get("variables")
+    if isinstance(pairs, list):
+        pairs = {one["name"]: one.get("value") for one in pairs if isinstance(one, dict) and "name" in one}
+    listed = (
+        {k: v.get("value", "") if isinstance(v, dict) else v for k, v in (pairs or {}).items()}
+        if isinstance(pairs, dict)
+        else {}
+    )
+    own = {
+        name: _EXPRESSION.sub(r"${\1}", text) for name, text in {**_texts(listed), **_texts(value.get("env"))}.items()
+    }
     inputs = value.get("inputs")
     defaults = {
         str(name): str(one["default"])
@@ -195,11 +206,22 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
         return [pair for item in value for pair in _anywhere(item, environment, label, depth + 1)]
     title = value.get("name")
     label = title if isinstance(title, str) and title else label
+    image = _image_of_job(value)
     return [
-        pair
+        (inner, replace(call, image=call.image or image))
         for key, item in value.items()
-        for pair in _anywhere(item, environment, label if str(key) in _GENERIC else str(key), depth + 1)
+        for inner, call in _anywhere(item, environment, label if str(key) in _GENERIC else str(key), depth + 1)
     ]
+
+
+def _image_of_job(job: Mapping[str, Any]) -> str:
+    """The container that a pipeline's job runs in: `image:`, `container:`, or their `name:` and `image:`."""
+    for key in ("image", "container"):
+        value = job.get(key)
+        value = value.get("name") or value.get("image") if isinstance(value, dict) else value
+        if isinstance(value, str) and docker.image_engine(value):
+            return value
+    return ""
 
 
 def refuse_templates(text: str, name: str) -> None:
