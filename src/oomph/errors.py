@@ -11,6 +11,8 @@ OomphError              1
     └── UnknownCache    3   a cache kind that we do not know: refused, never guessed
 """
 
+from functools import cached_property
+
 LONGEST = 990  # characters of a sentence
 
 
@@ -18,10 +20,14 @@ class OomphError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        """What is quoted may be of any length: the middle of a long sentence is left out."""
         super().__init__(message)
-        self.message = message if len(message) <= LONGEST else f"{message[:600]} [...] {message[-200:]}"
         self.hint = hint if len(hint) <= LONGEST else f"{hint[:600]} [...]"
+
+    @cached_property
+    def message(self) -> str:
+        """What is quoted may be of any length: the middle of a long sentence is left out."""
+        text = str(self)
+        return text if len(text) <= LONGEST else f"{text[:600]} [...] {text[-200:]}"
 
     @property
     def kind(self) -> str:

@@ -132,6 +132,8 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     org, _, name = model_id.rpartition("/")
     plain, quants = _wanted(query)
     typed = _typed_tokens(name)
+    if plain and not any(token in plain for token, _ in typed):  # most names
+        return None
     words = Counter(token for token, _ in typed)
     missing = plain - words
     if missing and (missing - Counter(tokens(org)) or not plain & words):

@@ -213,7 +213,7 @@ def find(text: str, *, near: int = 0) -> GpuRow:
         return row
     key = _key(text[:200])
     if any(letter.isalnum() for letter in text if not letter.isascii()):
-        raise _unknown(text, key)  # "两张4090" is not one card: what the key leaves out has a meaning
+        raise _UnknownCard(text)  # "两张4090" is not one card: what the key leaves out has a meaning
     own, shared = _index()
     same = shared.get(key, [])
     if near and len(same) > 1:
@@ -225,8 +225,8 @@ def find(text: str, *, near: int = 0) -> GpuRow:
         return same[0]
     if same:
         names = [row.name for row in same[:6]]
-        raise CommandError(f"GPU {_shown(text)} could be {', '.join(names[:-1])} or {names[-1]}: say which")
-    raise _unknown(text, key)
+        raise SeveralCards(f"GPU {_shown(text)} could be {', '.join(names[:-1])} or {names[-1]}: say which")
+    raise _UnknownCard(text)
 
 
 def _with_memory(key: str) -> list[GpuRow]:
@@ -274,7 +274,25 @@ def _begun(key: str) -> list[GpuRow]:
     return list(dict.fromkeys(row for name, row in _index()[0].items() if pattern.search(name)))
 
 
-def _unknown(text: str, key: str) -> CommandError:
+class SeveralCards(CommandError):
+    """Several cards are called so."""
+
+
+class _UnknownCard(CommandError):
+    """The names that are near are looked for where the sentence is read, not where one asks whether it is a card."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        names = _near(_key(self.text[:200]))
+        meant = f"did you mean {' or '.join(names)}?" if names else 'a size will do: "2x24GiB"'
+        return f"GPU {_shown(self.text)} is not in the table; {meant}"
+
+
+@lru_cache(64)
+def _near(key: str) -> list[str]:
     from difflib import SequenceMatcher
 
     def likeness(row: GpuRow) -> float:
@@ -285,9 +303,7 @@ def _unknown(text: str, key: str) -> CommandError:
         return matcher.ratio() + (0.3 * first.size / len(key) if first.a == first.b == 0 else 0)
 
     close = sorted(((likeness(row), row.name) for row in rows()), reverse=True)[:3]
-    names = [name for score, name in close if score >= 0.55]
-    meant = f"did you mean {' or '.join(names)}?" if names else 'a size will do: "2x24GiB"'
-    return CommandError(f"GPU {_shown(text)} is not in the table; {meant}")
+    return [name for score, name in close if score >= 0.55]
 
 
 def _shown(text: str) -> str:

@@ -47,6 +47,10 @@ _APPLE_WORD = late_pattern(
 _WORD = late_pattern(r"[^\W_]+")
 
 
+class NoSize(CommandError):
+    """A machine that comes with memory of several sizes."""
+
+
 def _refuse_unknown(text: str, known: re.Pattern[str]) -> None:
     """A word that says neither the machine nor its memory is not dropped: it may be the one that matters."""
     rest = _PLAIN.sub(" ", _BARE.sub(" ", _TAKEN.sub(" ", text)))
@@ -90,7 +94,7 @@ def _apple(text: str, used_bytes: int | None) -> Device:
         nominal = int(bare[1])  # "m3 ultra 512"
     if not nominal:
         hint = 'as in --gpu "M4 Pro 64GB"; a size alone will do too: --gpu 48GiB'
-        raise CommandError(f"{text[:60]!r} is an Apple GPU: how much memory has the Mac?", hint=hint)
+        raise NoSize(f"{text[:60]!r} is an Apple GPU: how much memory has the Mac?", hint=hint)
     if nominal not in _SOLD:
         raise CommandError(f"{text[:60]!r}: no Mac has {nominal} GB of memory")
     taken, chip = _TAKEN.search(text), _CHIP.search(text)

@@ -113,6 +113,12 @@ def test_the_most_users_decide_where_they_are_asked_for(most: str) -> None:
     assert understand(f"{most} for Qwen3-8B on an L4").prefer == "users"
 
 
+def test_nothing_that_is_near_is_looked_for_where_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of words is asked whether it is a card: the cards that are spelt alike belong to a sentence."""
+    monkeypatch.setattr("oomph.facts.gpus._near", lambda key: pytest.fail(f"cards near {key!r}"))
+    assert understand("can I run Qwen3-32B with a context of 16k for 4 users on a 4090, please?").gpu == "4090"
+
+
 def test_what_is_understood_can_be_typed() -> None:
     understood = Understood("fit", "openai/gpt-oss-120b", "2x RTX 4090", "32k", 4, "speed", "", ("vllm",))
     assert understood.typed() == (

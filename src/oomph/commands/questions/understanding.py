@@ -326,7 +326,9 @@ def _is_one(card: str) -> bool:
 def _is_gpu(name: str) -> bool:
     """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
     has four digits ("4090")."""
+    from oomph.facts.gpus import SeveralCards
     from oomph.sources.gpu import parse_gpus
+    from oomph.sources.shared_gpu import NoSize
 
     low = " ".join(name.lower().split())
     has_digit = any(char.isdigit() for char in low)
@@ -337,7 +339,7 @@ def _is_gpu(name: str) -> bool:
     try:
         return bool(parse_gpus(low))
     except CommandError as refused:
-        is_asked = "how much memory" in refused.message or (has_digit and "could be" in refused.message)
+        is_asked = isinstance(refused, NoSize) or (has_digit and isinstance(refused, SeveralCards))
         return is_asked and "," not in low and not _SPEAKING.intersection(low.split())
     except OomphError:
         return False
