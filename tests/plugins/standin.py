@@ -224,6 +224,8 @@ config = N(
     parallel_config=N(tensor_parallel_size=1, pipeline_parallel_size=1, world_size=1, data_parallel_rank=0),
     compilation_config=N(cudagraph_mode=N(name="FULL_AND_PIECEWISE"), cudagraph_capture_sizes=[1, 2, 4]),
 )
+import oomph_vllm.hooks as h, oomph_vllm.planning as q
+q.WAIT_S = h.READING_LIMIT_S = h.DEATH_LIMIT_S = 60  # a busy machine is no trouble of ours
 exec(asked.get("first", ""))
 if asked.get("engines"):
     import several

@@ -1,9 +1,12 @@
 """Several engines, replicas and ranks in one group of processes: each has a record of its own, and one voice."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from test_vllm_plugin import Played, play
+from test_vllm_plugin import PLUGIN, ROOT, Played, play
 
 KILLED = "without an error of its own"
 
@@ -48,6 +51,33 @@ def test_a_rank_that_dies_alone_is_explained_once(tmp_path: Path) -> None:
     assert played.output.count("oomph: DIED while loading the weights, in model.layers.7") == 1
     assert "on rank 1" in played.output and KILLED not in played.output
     assert {"death-rank1"} <= names(played, 1000) and "death-rank0" not in names(played, 1000)
+
+
+FORKS_WHILE_PLANNED = """
+import os, sys, threading, oomph_vllm.hooks as h, oomph_vllm.planning as p
+begun, goes_on = threading.Event(), threading.Event()
+def slowly(*_):
+    begun.set(); goes_on.wait(60); raise ValueError
+p.words, p.value_at, p.make_plan, p.lines.say = (lambda _: []), (lambda *_: None), slowly, (lambda _: None)
+p.Planned(None, "0.32.0", None, False)
+begun.wait()
+if {waits}: threading.Timer(0.3, goes_on.set).start()
+else: p.WAIT_S = 0.01
+if not (child := os.fork()):
+    os._exit(h._Trouble.is_over)
+goes_on.set()
+print(os.waitpid(child, 0)[1] >> 8, h._Trouble.is_over)
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_no_process_is_forked_while_a_plan_imports(waits: bool) -> None:
+    """The child could import nothing that was being imported: it begins when the plan is there, or watches nothing."""
+    path = os.pathsep.join(map(str, (PLUGIN, ROOT / "src")))
+    environment = {**os.environ, "PYTHONPATH": path}
+    code = FORKS_WHILE_PLANNED.format(waits=waits)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == (["0", "False"] if waits else ["1", "False"]), run.stderr
 
 
 def test_a_rank_that_is_killed_is_no_error_of_the_engine(tmp_path: Path) -> None:

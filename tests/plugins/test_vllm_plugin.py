@@ -190,10 +190,7 @@ def test_a_kill_is_told_by_the_process_that_waits(tmp_path: Path, stage: str, wo
 
 def test_a_record_is_explained_on_the_card_as_it_was_found(tmp_path: Path) -> None:
     """A neighbour that held 6 GiB at the start is there when remedies are planned."""
-    first = (
-        "import oomph_vllm.hooks as h, oomph_vllm.planning as q; q.WAIT_S = h.READING_LIMIT_S = h.DEATH_LIMIT_S = 60\n"
-    )
-    first += "import pynvml as p; p.nvmlDeviceGetMemoryInfo = lambda h, version=None: p.held(6 << 30)"
+    first = "import pynvml as p; p.nvmlDeviceGetMemoryInfo = lambda h, version=None: p.held(6 << 30)"
     played = play(tmp_path, fails_at="kv_check", first=first)
     (card,) = played.record("death-rank0")["gpus"]
     assert 5 << 30 < card["used_bytes"] <= 6 << 30

@@ -201,6 +201,11 @@ def safely(reading: Reading, hook: Hook, args: Sequence[Any], outcome: Any) -> N
         _give_up(f"reading at {hook.name} failed: {type(errors[0]).__name__}: {errors[0]}")
 
 
-def _give_up(why: str) -> None:
+def stop_watching() -> None:
+    """In this process, without a word."""
     _Trouble.is_over = True
+
+
+def _give_up(why: str) -> None:
+    stop_watching()
     log.warning("oomph stopped watching this process, vLLM goes on: %s", why)

@@ -11,10 +11,31 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from oomph_vllm import lines, run, state
+from oomph_vllm import hooks, lines, run, state
 from oomph_vllm.config import environment, value_at, words
 
 WAIT_S = 3.0  # of the five seconds that a reading may take
+
+
+_threads: list[threading.Thread] = []  # those that plan
+
+
+def _before_fork() -> None:
+    """A module that another thread is importing while a process forks waits for ever when the child imports it."""
+    others = [thread for thread in _threads if thread is not threading.current_thread()]
+    for thread in others:
+        thread.join(WAIT_S)
+    _threads[:] = [thread for thread in _threads if thread.is_alive()]
+
+
+def _after_fork_in_child() -> None:
+    if _threads:
+        hooks.stop_watching()
+    _threads.clear()
+
+
+if hasattr(os, "register_at_fork"):  # where processes are forked
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 class Planned:
@@ -27,6 +48,7 @@ class Planned:
         self._thread = threading.Thread(
             target=self._make, args=(config, version, its_run, say), name="oomph-plan", daemon=True
         )
+        _threads.append(self._thread)
         self._thread.start()
 
     def wait(self) -> None:
