@@ -20,10 +20,36 @@ def test_an_unknown_flag_is_refused_in_its_parsers_words() -> None:
     assert any("--new-flag" in note for note in newer.deployment.notes)
 
 
-@pytest.mark.parametrize("flag", ["--lora a.gguf", "--spec-draft-threads 4", "-otd x=CPU", "--temp 1"])
+@pytest.mark.parametrize("flag", ["--lora a.gguf", "--spec-draft-threads 4", "-otd x=CPU", "--temp 1", "--no-host"])
 def test_flags_of_its_own_parser_are_known(flag: str) -> None:
     notes = plan(f"llama-server -m Qwen3-8B-Q4_K_M.gguf {flag}", gpu="RTX 4090", advise=False).deployment.notes
-    assert any("is not in this plan" in note for note in notes) == (flag in ("--lora a.gguf", "-otd x=CPU"))
+    moves_memory = flag in ("--lora a.gguf", "-otd x=CPU", "--no-host")
+    assert any("is not in this plan" in note for note in notes) == moves_memory
+
+
+def test_metadata_that_a_command_overrides() -> None:
+    """The experts of a token and the trained context count; a tokenizer's decide nothing, the rest is said."""
+    command = "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -np 1 --cpu-moe -ub 4096 -b 4096 --no-op-offload"
+    usual = plan(command, gpu="RTX 4090", advise=False)
+    overrides = "--override-kv qwen3moe.expert_used_count=int:2,tokenizer.ggml.pre=str:x"
+    changed = plan(
+        f"{command} {overrides} --override-kv qwen3moe.context_length=int:8192", gpu="RTX 4090", advise=False
+    )
+    assert changed.resolved["host"]["compute"] < usual.resolved["host"]["compute"]
+    assert changed.resolved["n_ctx"] == 8192 and changed.warnings == usual.warnings
+    other = plan(f"{command} --override-kv qwen3moe.block_count=int:2", gpu="RTX 4090", advise=False)
+    assert "--override-kv qwen3moe.block_count is not in this plan: the file's own value is used" in other.warnings
+    with pytest.raises(CommandError, match="KEY=TYPE:VALUE"):
+        plan(f"{command} --override-kv nonsense", gpu="RTX 4090")
+
+
+def test_quantised_values_where_a_gpu_has_no_flash_attention_for_them() -> None:
+    """b10216 turns it on and runs it on the CPU; b10204 asks the GPU first and stops."""
+    command = "llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192 -ctk bf16 -ctv q8_0 -dev Vulkan0"
+    newer = plan(command, gpu="RTX 4090", engine="llamacpp==b10216", advise=False)
+    older = plan(command, gpu="RTX 4090", engine="llamacpp==b10204", advise=False)
+    assert newer.fits and newer.resolved["flash_attn"]
+    assert not older.fits and "this requires Flash Attention" in older.verdict.message
 
 
 @pytest.mark.parametrize("model", ["-m Qwen3-32B-UD-Q4_K_XL.gguf", "-hf unsloth/Qwen3-32B-GGUF:UD-Q4_K_XL"])

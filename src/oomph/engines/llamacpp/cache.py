@@ -44,8 +44,7 @@ def refusal(layers: Sequence[Layer], settings: Settings) -> Refusal | None:
     attentions = [m for layer in layers for m in layer.mixers if isinstance(m, Attention)]
     if settings.type_k != settings.type_v and any(attention.kind == "mla" for attention in attentions):
         return Refusal(f"model does not support different K ({settings.type_k}) and V ({settings.type_v}) cache types")
-    block = BLOCKS[settings.type_v.upper()][0]
-    if block > 1 and not settings.flash_attn:
+    if settings.quantises_values and not settings.flash_attn:
         return Refusal("llama_init_from_model: quantized V cache requires flash_attn to be enabled")
     for name, kind in (("K", settings.type_k), ("V", settings.type_v)):
         block = BLOCKS[kind.upper()][0]

@@ -29,6 +29,7 @@ _MOST = 1 << 31
 _PATTERN = 400  # characters of a regular expression that is still one to run
 _YES = {"1", "on", "true", "enabled", "yes"}
 _NO = {"0", "off", "false", "disabled", "no"}
+_METADATA = late_pattern(r"([^=]{1,127})=(?:int|float|bool|str):(.{0,127})")
 _ALONE = ("true", "false", "cpu_moe")  # kinds of flags without a value
 
 
@@ -155,6 +156,9 @@ def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:
         flags[row.field] = text
     elif kind == "numbers":
         flags[row.field] = _numbers(name, text, whole=row.field == "fit_target")
+    elif kind == "metadata":
+        metadata_of(text)
+        flags[row.field] = f"{flags[row.field]},{text}" if row.field in flags else text
     elif kind == "overrides":
         flags.setdefault(row.field, []).extend(_overrides(name, text))
     elif kind == "cpu_moe":
@@ -205,6 +209,19 @@ def _overrides(name: str, text: str) -> list[tuple[str, str]]:
             raise CommandError(f"{name} {short(pattern)}: repeated groups and many repetitions are not read")
         out.append((pattern, target))
     return out
+
+
+def metadata_of(text: str) -> list[tuple[str, str]]:
+    """What --override-kv says, key by key (common/common.cpp, string_parse_kv_override)."""
+    pairs = []
+    for part in filter(None, text.split(",")):
+        match = _METADATA.fullmatch(part)
+        if match is None:
+            raise CommandError(
+                f"--override-kv {short(part)}: it is KEY=TYPE:VALUE, such as qwen3moe.expert_used_count=int:4"
+            )
+        pairs.append((match[1], match[2]))
+    return pairs
 
 
 # Which field an option's spelling is kept under; those that fill -ot's list each have their own.

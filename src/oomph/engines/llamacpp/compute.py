@@ -11,7 +11,16 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.cache import LayerCache
 from oomph.engines.llamacpp.ggml.scheduler import MAX_COPIES, Machine
-from oomph.engines.llamacpp.graph.reserve import Home, Outline, attention_stays, batch_of, flash_stays, seats, sizes
+from oomph.engines.llamacpp.graph.reserve import (
+    Home,
+    Outline,
+    attention_stays,
+    batch_of,
+    flash_stays,
+    played,
+    reservation,
+    seats,
+)
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import FIRST, INPUTS
 from oomph.facts.llamacpp.backends import Backend
@@ -26,14 +35,13 @@ VERIFIED = frozenset((
     "deepseek2", "deepseek2-ocr", "dots1", "dream", "ernie4_5", "ernie4_5-moe", "eurobert", "exaone", "exaone-moe",
     "exaone4", "falcon", "falcon-h1", "gemma", "gemma-embedding", "gemma2", "gemma3", "gemma3n", "gemma4", "glm4",
     "glm4moe", "gpt-oss", "gpt2", "gptneox", "granite", "granitehybrid", "granitemoe", "grok", "grovemoe",
-    "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "internlm2", "jais", "jais2", "jamba", "jina-bert-v3",
-    "kimi-linear", "laguna", "lfm2", "lfm2moe", "llada", "llada-moe", "llama", "llama-embed", "llama4", "maincoder",
-    "mamba", "mamba2", "mellum", "mimo2", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mistral4", "modern-bert",
-    "mpt", "nemotron", "nemotron_h", "neo-bert", "nomic-bert", "nomic-bert-moe", "olmo", "olmo2", "olmoe", "openelm",
+    "hunyuan-dense", "hunyuan-moe", "hunyuan_vl", "internlm2", "jais", "jais2", "jamba", "jina-bert-v3", "kimi-linear",
+    "laguna", "lfm2", "lfm2moe", "llada", "llada-moe", "llama", "llama-embed", "llama4", "maincoder", "mamba", "mamba2",
+    "mellum", "mimo2", "minicpm", "minicpm3", "minimax-m2", "mistral3", "mistral4", "modern-bert", "mpt", "nemotron",
+    "nemotron_h", "nemotron_h_moe", "neo-bert", "nomic-bert", "nomic-bert-moe", "olmo", "olmo2", "olmoe", "openelm",
     "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "plamo2", "plamo3", "qwen", "qwen2",
     "qwen2moe", "qwen2vl", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "qwen3next", "qwen3vl", "qwen3vlmoe", "refact",
-    "rnd1", "seed_oss", "smallthinker", "smollm3", "stablelm", "starcoder", "starcoder2", "step35", "talkie",
-    "xverse",
+    "rnd1", "seed_oss", "smallthinker", "smollm3", "stablelm", "starcoder", "starcoder2", "step35", "talkie", "xverse",
 ))  # fmt: skip
 
 
@@ -92,7 +100,8 @@ def reserved(
     )
     machine, cpu = machine_of(settings, backend, layout), layout.gpus
     homes = [unit if settings.kv_offload else cpu for unit in layout.units]
-    chosen = seats(outline, layout.units, homes, layout.home)
+    all_seats = seats(outline, layout.units, homes, layout.home)
+    chosen = played(outline, all_seats)
     root = tuple(_root_home(piece.name, layout) for piece in outline.root)
     if layout.measured:  # ggml_backend_sched_reserve_size forgets what was put on the CPU for -nkvo
         batch = replace(batch, kv_offload=True)
@@ -106,7 +115,12 @@ def reserved(
     probes = batch.flash and settings.flash_auto and layout.gpus and not everywhere
     if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):
         batch = replace(batch, flash=False)
-    nbytes = sizes(outline, chosen, root, layout.units[-1], batch, machine, pinned)
+    result = reservation(outline, chosen, root, layout.units[-1], batch, machine, pinned)
+    cuts_layers = result.splits > len(chosen)
+    if cuts_layers and machine.copies > 1 and chosen != all_seats:
+        # The copies of what each cut brings all stay, so that every layer counts.
+        result = reservation(outline, all_seats, root, layout.units[-1], batch, machine, pinned)
+    nbytes = result.nbytes
     mask = batch.tokens * (2 if batch.flash else 4) * (full_cells + cells.get("sliding_window", 0))
     exact = outline.family in VERIFIED
     hidden = 4 * outline.embd * batch.tokens

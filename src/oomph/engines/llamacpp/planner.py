@@ -82,6 +82,9 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     unnamed = any(gpu.is_capability_assumed for gpu in gpus) and not flags.get("device")
     measured = measure(planned, fitted.settings, free, backend=backend, perhaps=VULKAN if unnamed else None)
     limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, settings.build))
+    if fitted.settings.quantises_values and not measured.flash:
+        text = "quantized V cache was requested, but this requires Flash Attention"
+        return Plan(deployment, model.name, Verdict(False, "other", 0, text), warnings=tuple(notes))
     ranks = tuple(
         _rank(i, gpu, measured.devices[i], contexts[i], [e for e in extras if e.device == i], limits)
         for i, gpu in enumerate(gpus)

@@ -3,9 +3,17 @@
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import CommandError
-from oomph.facts.llamacpp.builds import FLASH_AUTO_SINCE, NEWEST, SNAPSHOTS_SINCE, graph_facts
+from oomph.facts.dtypes import BLOCKS
+from oomph.facts.llamacpp.builds import (
+    FLASH_AUTO_SINCE,
+    FLASH_FOR_QUANTISED_VALUES_SINCE,
+    NEWEST,
+    SNAPSHOTS_SINCE,
+    graph_facts,
+)
 from oomph.units import round_up
 
 Pooling = Literal["", "none", "mean", "cls", "last", "rank"]
@@ -55,6 +63,10 @@ class Settings(Struct, frozen=True):
     @property
     def n_stream(self) -> int:
         return 1 if self.kv_unified else self.n_seq_max
+
+    @property
+    def quantises_values(self) -> bool:
+        return BLOCKS[self.type_v.upper()][0] > 1
 
 
 def resolve(
@@ -113,6 +125,8 @@ def resolve(
     for name, kind in (("--cache-type-k", settings.type_k), ("--cache-type-v", settings.type_v)):
         if kind not in CACHE_TYPES:
             raise CommandError(f"{name} {kind[:40]!r}: it is one of {', '.join(CACHE_TYPES)}")
+    if settings.quantises_values and build >= FLASH_FOR_QUANTISED_VALUES_SINCE:
+        settings = replace(settings, flash_auto=False)
     return with_context(settings, context or trained or 4096, program)
 
 
@@ -132,7 +146,6 @@ def _takes_back(flags: dict[str, Any]) -> bool:
 
 def with_context(settings: Settings, n_ctx: int, program: str = "server") -> Settings:
     """llama_context's constructor: pads per stream, so that -c 1000 -np 3 becomes 3 x 512."""
-    from msgspec.structs import replace
 
     batch = min(n_ctx, settings.n_batch)
     if settings.embeddings:  # "embeddings enabled with n_batch > n_ubatch": a prompt is one micro-batch

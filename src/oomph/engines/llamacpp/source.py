@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp.command import metadata_of
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
@@ -15,6 +16,7 @@ from oomph.engines.llamacpp.settings import resolve, with_context
 from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
 from oomph.facts.llamacpp.backends import backend_of
 from oomph.facts.llamacpp.builds import parse_build
+from oomph.facts.llamacpp.graphs import FAMILIES
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.ir import Deployment, Model, Plan, Verdict
 from oomph.ir.deployment import Place
@@ -47,6 +49,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     if loaded.quantization is None or loaded.quantization.method != "gguf":
         loaded = to_gguf(loaded, "Q4_K_M")
     require_layers(loaded)
+    loaded = _with_metadata(loaded, str(flags.get("override_kv") or ""))
     projectors, note = _projector(flags, projector)
     if note:
         loaded = replace(loaded, warnings=(*loaded.warnings, note))
@@ -57,6 +60,23 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
         projectors += between
     extras = [*projectors, *_draft(flags, loaded, deployment), *_mtp(flags, loaded, deployment)]
     return plan_llamacpp(loaded, deployment, extras)
+
+
+def _with_metadata(model: Model, overrides: str) -> Model:
+    """--override-kv: what it says of a token's experts and of the trained context; a note where it says more."""
+    for key, value in metadata_of(overrides):
+        family, _, name = key.partition(".")
+        if family in ("tokenizer", "general", "adapter"):
+            continue
+        if name in ("expert_used_count", "context_length") and value.isdecimal() and len(value) < 10:
+            if family == FAMILIES.get(model.model_type, model.model_type):  # other keys are not asked for
+                params = tuple((known, int(value) if known == name else old) for known, old in model.params)
+                trained = int(value) if name == "context_length" else model.max_position
+                model = replace(model, params=params, max_position=trained)
+            continue
+        note = f"--override-kv {key[:60]} is not in this plan: the file's own value is used"
+        model = replace(model, warnings=(*model.warnings, note))
+    return model
 
 
 def repository_refusal(flags: Mapping[str, Any]) -> str:

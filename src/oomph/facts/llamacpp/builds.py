@@ -45,6 +45,9 @@ CONTEXT_PER_SLOT_SINCE = 11003  # until b11200, unified or not
 SLOTS_READ = 11181  # the build (v0.5.0) whose tools/server/server-context.cpp the simulated slots follow
 
 FLASH_AUTO_SINCE = 6325  # -fa is auto, and with it on wherever the GPU can (PR 15434, August 2025); before it was off
+# Quantised values turn flash attention on where it is auto; it then runs on the CPU where a GPU has no kernel for
+# it; builds before (b10204 was read) probe first and give up where it would move.
+FLASH_FOR_QUANTISED_VALUES_SINCE = 10216
 # SYCL: until PR 17566 (28 November 2025; the build is that of the day) a buffer above the 4 GB that Level Zero allows
 # failed whatever the environment says.
 SYCL_LARGE_BUFFERS_SINCE = 7190

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 Kind = Literal[
     "int", "text", "true", "false", "choice", "layers", "numbers", "overrides", "cpu_moe", "n_cpu_moe", "n_cpu_ffn",
-    "onoff",
+    "onoff", "metadata",
 ]  # fmt: skip
 
 
@@ -87,6 +87,7 @@ ROWS: Final = (
     Flag("pooling", "choice", ("--pooling",), "LLAMA_ARG_POOLING", ("none", "mean", "cls", "last", "rank")),
     Flag("embeddings", "true", ("--embedding", "--embeddings"), "LLAMA_ARG_EMBEDDINGS"),
     Flag("reranking", "true", ("--rerank", "--reranking"), "LLAMA_ARG_RERANKING"),
+    Flag("override_kv", "metadata", ("--override-kv",)),
 )  # fmt: skip
 
 # Flags without a word behind them, that do not decide memory; all others take one.
@@ -110,7 +111,7 @@ VALUED = frozenset(
     --cpu-range-batch --prio-batch --poll-batch --cpu-strict-batch -n --predict --n-predict --keep -p --prompt -f
     --file -bf --binary-file -sys --system-prompt -sysf --system-prompt-file --numa --lookup-cache-static -lcs
     --lookup-cache-dynamic -lcd --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx
-    --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --override-kv --control-vector
+    --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --control-vector
     --control-vector-scaled --control-vector-layer-range --log-file --log-verbosity -lv --verbosity --samplers -s
     --seed --sampling-seq --sampler-seq --temp --temperature --top-k --top-p --min-p --top-nsigma --top-n-sigma
     --xtc-probability --xtc-threshold --typical --typical-p --repeat-last-n --repeat-penalty --presence-penalty
@@ -165,15 +166,16 @@ _MORE_SWITCHES = """
     """
 VALUED |= frozenset(_MORE_VALUED.split())
 SWITCHED |= frozenset(_MORE_SWITCHES.split())
-# These move memory, and no plan reads them: adapters, and where a drafter's tensors go.
+# These move memory, and no plan reads them: adapters, where a drafter's tensors go, weights of the CPU laid out anew
+# beside a GPU, which then does not read them.
 NOT_PLANNED: Final = frozenset(
     """
-    --lora --lora-scaled --control-vector --control-vector-scaled --device-draft -devd --spec-draft-device
+    --no-host --lora --lora-scaled --control-vector --control-vector-scaled --device-draft -devd --spec-draft-device
     --n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --cpu-moe-draft -cmoed --spec-draft-cpu-moe
     --override-tensor-draft -otd --spec-draft-override-tensor
     """.split()  # noqa: SIM905
 )
-VALUED |= NOT_PLANNED - {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
+VALUED |= NOT_PLANNED - {"--no-host", "--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
 SWITCHED |= {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
 
 # What --load-mode took the place of (builds.LOAD_MODE_SINCE), and what says the same now.

@@ -31,9 +31,15 @@ class Machine(Struct, frozen=True):
     all_inputs: bool = False  # with several copies, inputs that nothing reads are copied too
 
 
-def reserve(graph: Graph, machine: Machine, optimize: Optimize | None = None) -> list[int]:
-    """Bytes of each backend's compute buffer. `optimize`: how a GPU orders the nodes of a split, and what it keeps."""
-    return _Schedule(graph, machine).sizes(optimize)
+class Reservation(Struct, frozen=True):
+    nbytes: tuple[int, ...]  # of each backend's compute buffer, the CPU's last
+    splits: int
+
+
+def reserve(graph: Graph, machine: Machine, optimize: Optimize | None = None) -> Reservation:
+    """`optimize`: how a GPU orders the nodes of a split, and what it keeps."""
+    schedule = _Schedule(graph, machine)
+    return Reservation(tuple(schedule.sizes(optimize)), len(schedule.splits))
 
 
 def assign(graph: Graph, machine: Machine) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.ggml.fusion import fused_experts
 from oomph.engines.llamacpp.ggml.reorder import together
-from oomph.engines.llamacpp.ggml.scheduler import Machine, assign, reserve
+from oomph.engines.llamacpp.ggml.scheduler import Machine, Reservation, assign, reserve
 from oomph.engines.llamacpp.ggml.tensor import Tensor as Node, weight
 from oomph.engines.llamacpp.graph.altup import SPARSE_LAYERS
 from oomph.engines.llamacpp.graph.context import Batch, Context, LayerParts, Parts, Weights
@@ -104,7 +104,7 @@ class Seat(Struct, frozen=True):
 
 
 def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: Home | None) -> tuple[Seat, ...]:
-    """`units`, `caches`: the backend of each layer and of its cache."""
+    """Of every layer. `units`, `caches`: the backend of each layer and of its cache."""
     all_seats = []
     rows = {index: row for row, (index, _, _) in enumerate(outline.layers)}
     for row, (index, pieces, mixers) in enumerate(outline.layers):
@@ -115,6 +115,11 @@ def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: H
         owner = next((m.shares_cache_of for m in mixers if isinstance(m, Attention)), None)
         cache = caches[row if owner is None else rows.get(owner, row)]
         all_seats.append(Seat(row, units[row], cache, moved))
+    return tuple(all_seats)
+
+
+def played(outline: Outline, all_seats: Sequence[Seat]) -> tuple[Seat, ...]:
+    """Those that decide: of equal layers some stand for all."""
     looks = [
         (
             *outline.layers[seat.row][1:],
@@ -144,14 +149,14 @@ def attention_stays(outline: Outline, chosen: Sequence[Seat]) -> bool:
 
 
 @lru_cache(maxsize=512)
-def sizes(
+def reservation(
     outline: Outline, chosen: tuple[Seat, ...], root: tuple[int, ...], output: int, batch: Batch, machine: Machine,
     pinned: bool,
-) -> tuple[int, ...]:  # fmt: skip
-    """Bytes of each backend's compute buffer, the CPU's last. `root`: the backend of each tensor outside the layers;
-    `output`: of the output's matrix; `pinned`: norms stay with their layer."""
+) -> Reservation:  # fmt: skip
+    """`root`: the backend of each tensor outside the layers; `output`: of the output's matrix; `pinned`: norms stay
+    with their layer."""
     optimize = fused_experts if machine.fuses_experts else together if machine.reorders else None
-    return tuple(reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, optimize))
+    return reserve(_graph(outline, chosen, root, output, batch, machine, pinned).graph, machine, optimize)
 
 
 @lru_cache(maxsize=64)
