@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from oomph.answers.plan import load
 from oomph.search import fit
+from oomph.search.fit import pick_for
 from oomph.search.request import Arm, Layout, Options, Space, Spaces, Want, base_of
 from oomph.search.solve import Point
 from oomph.sources.gpu import parse_gpus
@@ -130,3 +131,10 @@ def test_what_is_left_open_unless_somebody_says_otherwise() -> None:
     )  # fmt: skip
     assert Want() == Want(0, 0, "", Options())
     assert Arm("a") == Arm("a", Layout(1, 1, False), "auto", False, False, False, 0, False, 0, 0)
+
+
+def test_users_that_are_preferred_are_counted_and_not_rounded_down_to_a_level() -> None:
+    """31 of 8,192 tokens fit with room for a screen; a level of 30 made it an answer without that room."""
+    best = pick_for("Qwen/Qwen3-4B", parse_gpus("RTX 5090"), Want(8192, 8, "users"), "trtllm")
+    assert best is not None and not best.point.arm.empty
+    assert best.point.users == min(int(best.point.concurrency), best.point.limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import oomph
@@ -37,6 +39,29 @@ def test_ctrl_c_before_anything_fits_and_without_progress_is_raised() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         oomph.fit(MODEL, gpu=GPUS, context=16384, progress=interrupt)
+
+
+def test_ctrl_c_in_a_search_of_files_gives_the_longest_context_so_far() -> None:
+    seen = []
+
+    def stop_after(most: int) -> Callable[..., None]:
+        def interrupt(_: str, done: int, total: int) -> None:
+            seen.append(done)
+            if done > most:
+                raise KeyboardInterrupt
+
+        return interrupt
+
+    def answer(most: int) -> oomph.Fit:
+        return oomph.fit(MODEL, gpu="RTX 3060", engine="llamacpp", progress=stop_after(most))
+
+    whole = answer(1 << 30)
+    stopped = answer(max(seen) - 1)
+    assert whole.pick is not None and stopped.pick is not None
+    assert 8192 <= stopped.pick.point.context <= whole.pick.point.context
+    assert [any("best so far" in note for note in one.notes) for one in (stopped, whole)] == [True, False]
+    with pytest.raises(KeyboardInterrupt):
+        answer(0)
 
 
 SERVICES = ["vllm serve Qwen/Qwen3-8B", "vllm serve Qwen/Qwen3-Embedding-0.6B --runner pooling"]

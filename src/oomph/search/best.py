@@ -285,7 +285,7 @@ class BestFirst:
             at = high if high is not None and self._more(arm, context, high[1], at[1]) else at
         most = self._held(arm, context, at[1])
         if most > self.users and not arm.unlimited:
-            at = self._at(arm, context, most) or at
+            at, most = self._filled(arm, context, most) or (at, most)
         share, outcome = at
         assert outcome.plan is not None
         speed = plan_speed(outcome.plan, self.spaces.models[arm.model], self.users)
@@ -326,6 +326,13 @@ class BestFirst:
         if high.plan is None or not arm.unlimited:
             return False
         return users_step(self._held(arm, context, high)) > users_step(self._held(arm, context, plain))
+
+    def _filled(self, arm: Arm, context: int, level: int) -> tuple[tuple[float, Outcome], int] | None:
+        """Where so many users fit, and how many of them there are below the limit that is set: a level is rounded down.
+        The highest share where it has more."""
+        ways = (self._at(arm, context, level), self.solver.at(arm, context, level, self.space))
+        counted = [(at, int(min(at[1].concurrency, max(level, arm.limit)))) for at in ways if at is not None]
+        return max(counted, key=lambda way: users_step(way[1]), default=None)
 
     def _held(self, arm: Arm, context: int, outcome: Outcome) -> int:
         """Requests of the whole context at once, at the unfavourable end."""

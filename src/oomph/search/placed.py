@@ -1,6 +1,8 @@
 """fit() for engines that place layers on the GPUs and the CPU (llama.cpp, Ollama): the file, its slots and cache, what
 is on the CPU, and the longest context that costs nothing of it."""
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from oomph.commands.call import quote
@@ -15,6 +17,7 @@ from oomph.search.result import Configuration, Fit
 from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Planner, Point, Progress
 from oomph.sources.load import load_once
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 
@@ -28,6 +31,7 @@ class Places:
         self.model = model if is_file else self.base.name
         self.users, self.plans, self.planner = want.users or 1, 0, planner
         self.progress: Progress | None = None
+        self.stopped = False
 
     def plan(self, deployment: object) -> Plan:
         self.plans += 1
@@ -50,23 +54,34 @@ class Places:
         if self.want.context:
             return self.offer(self.want.context), self.want.context
         least = min(LEAST_CONTEXT, longest)
-        first, context = self.offer(least), least
-        if not self.holds(first):
-            return first, context
+        best = self.offer(least), least
+        if self.holds(best[0]):
+            try:
+                for best in self._longer(*best, longest):
+                    pass
+            except KeyboardInterrupt:
+                if self.progress is None:
+                    raise
+                self.stopped = True
+        return best
+
+    def _longer(self, first: Offer, context: int, longest: int) -> Iterator[tuple[Offer, int]]:
+        """Each context that is longer than those before it."""
         if first.host_bytes and context < (enough := min(ENOUGH_CONTEXT, longest)):
             longer = self.offer(enough)
             if self.holds(longer) and _file(longer) == _file(first) and reads_well(self.rate(longer)):
                 first, context = longer, enough
+                yield first, context
         narrow = first.at
         grid = [length for length in context_grid(longest, 0) if length > context]
         while grid and narrow is not None:
             middle = len(grid) // 2
             longer = narrow(grid[middle])
             if self.holds(longer) and _keeps(first, longer):
-                first, context, grid = longer, grid[middle], grid[middle + 1 :]
+                yield longer, grid[middle]
+                first, grid = longer, grid[middle + 1 :]
             else:
                 grid = grid[:middle]
-        return first, context
 
     def holds(self, offer: Offer) -> bool:
         return offer.plan is not None and offer.plan.verdict.outcome == "fits" and offer.users >= self.users
@@ -129,7 +144,10 @@ def fit_placed(
     longest = places.base.max_position
     met, close = places.holds(offer), offer.plan is not None and offer.plan.verdict.outcome == "close"
     pick = places.configuration(offer, context) if met else places.nearest()
-    screen_note = f"{gib(SCREEN)} of the first card are kept free for a screen; --headless uses them"
+    notes = all_that_hold(
+        (places.stopped, "stopped before every context was tried: this is the best so far"),
+        (cards != gpus, f"{gib(SCREEN)} of the first card are kept free for a screen; --headless uses them"),
+    )
     objective = serving_objective(checkpoint=places.base.name, context=want.context, users=want.users)
     return Fit(
         model=places.base.name if pick is None else pick.point.arm.model,
@@ -143,7 +161,7 @@ def fit_placed(
         nearest=(pick,) if pick is not None and not met else (),
         refused=() if pick is not None else (Refused(offer.checkpoint or places.base.name, _why(offer)),),
         plans=places.plans,
-        notes=(screen_note,) if cards != gpus else (),
+        notes=tuple(notes),
         objective=objective.line,
         measure=objective.short,
         longest=longest,
