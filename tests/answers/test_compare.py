@@ -30,7 +30,7 @@ def test_compare_says_what_fit_says() -> None:
     assert llama.fits and llama.on_gpu and llama.bits > 4.5 and ollama.on_gpu
     assert plan(llama.command, gpu="RTX 4060 Ti 16GB").fits
     text = table.text(width=100)
-    assert "llama-server -m Qwen3-14B" in text and "TAKE" in text
+    assert "llama-server -hf unsloth/Qwen3-14B-GGUF" in text and "TAKE" in text
 
 
 def test_when_it_is() -> None:

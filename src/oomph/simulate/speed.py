@@ -131,6 +131,49 @@ def _apple(device: Device) -> GpuRow:
     )
 
 
+class _Pace(Struct, frozen=True):
+    """Of all GPUs that hold weights: the slowest of them, and what one after the other they reach together."""
+
+    device: Device
+    card: GpuRow
+    bandwidth: float  # of what is reached
+    flops: float  # of the dense FP16 peak
+
+
+def slowest(devices: Sequence[Device]) -> Device:
+    """GPUs that share every layer wait for the one that reads slowest; of an unknown one nobody knows."""
+    if len({device.name for device in devices}) == 1:
+        return devices[0]
+    return min(devices, key=lambda device: device.bandwidth or (row.bandwidth if (row := card_of(device)) else 0))
+
+
+def _pace(plan: Plan, factors: PlainFactors, parallel: int) -> _Pace | None:
+    gpus, weights = plan.deployment.gpus, dict[Device, int]()
+    for first in range(0, len(plan.ranks), parallel):
+        group = [gpus[rank.rank] for rank in plan.ranks[first : first + parallel] if rank.rank < len(gpus)]
+        size = plan.ranks[first].terms["weights"].bytes
+        if group and size:
+            device = slowest(group)
+            weights[device] = weights.get(device, 0) + size
+    cards = {device: card_of(device) for device in weights or gpus[:1]}
+    rates: dict[Device, tuple[float, float]] = {}
+    for device, card in cards.items():
+        if card is None or not card.fp16_flops:
+            return None
+        share = factors.bandwidth or shares_of(card).bandwidth
+        rates[device] = (device.bandwidth or card.bandwidth) * share, float(card.fp16_flops)
+    if not plan.ranks or not rates or not all(all(rate) for rate in rates.values()):
+        return None
+    device = slowest(tuple(rates))
+    card = cards[device]
+    assert card is not None
+    if len(rates) == 1:
+        return _Pace(device, card, *rates[device])
+    total = sum(weights.values())
+    bandwidth, flops = (total / sum(weights[d] / rates[d][which] for d in rates) for which in (0, 1))
+    return _Pace(device, card, bandwidth, flops)
+
+
 def plain_timing(
     plan: Plan, model: Model, factors: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
     kv_bytes: float = 2.0, on_cpu: OnHost | None = None, copies_experts: bool = False, eager: bool = False,
@@ -139,13 +182,12 @@ def plain_timing(
     `on_cpu`: weights that the CPU multiplies; `copies_experts`: of experts in host memory all cross the link; `eager`:
     without CUDA graphs, as vLLM launches its kernels then.
     None: nobody knows how fast the card is."""
-    device = plan.deployment.gpus[0] if plan.deployment.gpus else None
-    card = card_of(device) if device is not None else None
-    if device is None or card is None or not plan.ranks or not card.fp16_flops:
+    pace = _pace(plan, factors, parallel)
+    if pace is None:
         return None
+    device, card, bandwidth = pace.device, pace.card, pace.bandwidth
     known = shares_of(card)
     share = factors.bandwidth or known.bandwidth
-    bandwidth = (device.bandwidth or card.bandwidth) * share
     compute, attention = factors.compute or known.linear, factors.attention or known.attention
     read, host = _weights(plan, parallel), host_memory(plan.deployment, device, card)
     far, reach = (kept_in_host(plan, parallel), host.link) if on_cpu is None else (on_cpu, host.cpu)
@@ -153,7 +195,7 @@ def plain_timing(
     touched = 0.0 if copies_experts else far.experts / reach
     expert_share = share / (factors.expert_bandwidth or share)
     active, routed, experts = _parameters(model)
-    flops = card.fp16_flops * parallel
+    flops = pace.flops * parallel
 
     def ticks(seconds: float) -> int:
         return round(seconds * SECOND)

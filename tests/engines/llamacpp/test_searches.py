@@ -89,7 +89,7 @@ def test_the_page_searches_files_and_cards_of_the_engine_that_is_asked_for() -> 
     from oomph.web.searches import answer_cards, answer_fit
 
     asked = {"model": "Qwen/Qwen3-8B", "gpu": "RTX 3060 12GB", "engine": "llama.cpp"}
-    assert "llama-server -m Qwen3-8B" in answer_fit(asked)["html"] and answer_fit(asked)["met"]
+    assert "llama-server -hf unsloth/Qwen3-8B-GGUF" in answer_fit(asked)["html"] and answer_fit(asked)["met"]
     assert "ollama run" in answer_fit({**asked, "engine": "ollama"})["html"]
     assert "llama-server -m Qwen3-8B" in answer_cards({**asked, "context": "8192"})["html"]
 

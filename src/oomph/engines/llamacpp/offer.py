@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.commands import parse_command
+from oomph.engines.llamacpp.source import repository_of_files
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.ir import Device, Plan
@@ -40,11 +41,12 @@ Command = Callable[[Choice, int], tuple[str, ...]]  # of a choice and a context
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
-    local = place.is_gguf_file(model)
+    local, repository = place.is_gguf_file(model), repository_of_files(model)
 
     def command(choice: Choice, length: int) -> tuple[str, ...]:
-        file = model if local else f"{model.rpartition('/')[2]}-{choice.quant}.gguf"
-        words = ["llama-server", "-m", file, "-c", str(length * choice.slots), "-np", str(choice.slots)]
+        file = ["-m", model if local else f"{model.rpartition('/')[2]}-{choice.quant}.gguf"]
+        file = ["-hf", f"{repository}:{choice.quant}"] if repository else file
+        words = ["llama-server", *file, "-c", str(length * choice.slots), "-np", str(choice.slots)]
         words += ["-ctk", choice.cache, "-ctv", choice.cache] if choice.cache else []
         words += ["-ub", str(choice.micro_batch)] if choice.micro_batch else []
         words += ["--n-cpu-moe", str(choice.experts)] if choice.experts else []

@@ -5,6 +5,7 @@ import re
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.offer import USUAL, Choice, best
+from oomph.engines.llamacpp.source import repository_of_files
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
@@ -18,9 +19,10 @@ def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planne
     def command(choice: Choice, length: int) -> tuple[str, ...]:
         cache = ("OLLAMA_FLASH_ATTENTION=1", f"OLLAMA_KV_CACHE_TYPE={choice.cache}") if choice.cache else ()
         settings = (f"OLLAMA_NUM_PARALLEL={choice.slots}", f"OLLAMA_CONTEXT_LENGTH={length}", *cache)
-        return (*settings, "ollama", "run", f"hf.co/{model}:{choice.quant}")
+        return (*settings, "ollama", "run", f"hf.co/{repository or model}:{choice.quant}")
 
-    name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"
+    repository = repository_of_files(model)
+    name = library_name(model) or f"hf.co/{repository or 'REPOSITORY-WITH-ITS-GGUF'}:{USUAL}"
 
     def typed(planned: Offer) -> Offer:
         """The settings are the server's: `ollama run` asks one that is up already."""

@@ -3,7 +3,7 @@
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Deployment, Model, Plan
-from oomph.simulate.speed import Timing, card_of
+from oomph.simulate.speed import Timing, card_of, slowest
 from oomph.simulate.step_costs import Factors, layer_kernels
 from oomph.simulate.timing import SECOND
 
@@ -34,6 +34,6 @@ def timing(plan: Plan, model: Model | None) -> Timing | None:
 
 def _launches(deployment: Deployment, model: Model) -> int:
     """What a step without a graph costs more: each kernel is called from Python."""
-    card, factors = card_of(deployment.gpus[0]), Factors()
+    card, factors = card_of(slowest(deployment.gpus)), Factors()
     kernels = sum(layer_kernels(layer, card) for layer in model.layers) if card is not None else 0
     return round(kernels * (factors.launch_us - factors.kernel_us) / 1e6 * SECOND)

@@ -18,9 +18,10 @@ from oomph.engines.vllm.kv.groups import Group as KvGroup
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
-from oomph.ir import Attention, Deployment, Experts, Linear, Model, Plan
+from oomph.ir import Attention, Deployment, Device, Experts, Linear, Model, Plan
 from oomph.simulate.config import Group
 from oomph.simulate.links import LARGE, all_reduce
+from oomph.simulate.speed import slowest
 from oomph.simulate.step_costs import Factors, input_bits, layer_kernels
 from oomph.simulate.timing import RECURRENT, SECOND, StepTime
 
@@ -32,12 +33,13 @@ def step_time(
     deployment: Deployment, model: Model, plan: Plan, resolved: Resolved, groups: tuple[Group, ...],
     sources: Sequence[Sequence[KvGroup]], factors: Factors,
 ) -> StepTime:  # fmt: skip
-    card = _card(deployment)
+    device = slowest(deployment.gpus[: len(plan.ranks)] or deployment.gpus)
+    card = _card(device)
     tp, shares = resolved.tensor_parallel_size, factors.shares(card)
     overhead = factors.overhead_ms - (min(factors.hidden_ms, factors.overhead_ms) if resolved.async_scheduling else 0.0)
-    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * shares.bandwidth
+    bandwidth = (device.bandwidth or card.bandwidth) * shares.bandwidth
     read = _weight_bytes(model, plan, tp)
-    far, host = kept_in_host(plan, tp), host_memory(deployment, deployment.gpus[0], card)
+    far, host = kept_in_host(plan, tp), host_memory(deployment, device, card)
     routed = next(
         (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
     )
@@ -78,8 +80,7 @@ def step_time(
     )
 
 
-def _card(deployment: Deployment) -> GpuRow:
-    device = deployment.gpus[0]
+def _card(device: Device) -> GpuRow:
     try:
         return find(device.name)
     except OomphError:
