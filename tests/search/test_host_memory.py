@@ -26,6 +26,13 @@ def test_of_slow_answers_the_faster_checkpoint_is_served_with_as_little_on_the_h
     assert pick.plan.deployment.flags["cpu_offload_gb"] == 20
 
 
+def test_precision_is_given_up_before_more_weights_lie_in_host_memory() -> None:
+    """48 GiB of the named checkpoint over PCIe are fast enough to read along; 4 GiB in four bits are much faster."""
+    answer = fit("Qwen/Qwen3-30B-A3B", "RTX 5070 Ti", context=8192)
+    assert answer.pick is not None and answer.pick.speed is not None
+    assert answer.pick.point.arm.offload_gib <= 4 and answer.pick.speed.one_user > 20
+
+
 def test_weights_in_host_memory_stand_in_the_headline_beside_what_is_faster() -> None:
     answer = fit(MODEL, gpu=CARD)
     assert "GiB of the weights in host memory" in str(screen(answer).verdict)

@@ -261,7 +261,7 @@ class BestFirst:
         loss = self.solver.weights_loss(arm.model, arm.online) - self.solver.least_weights_loss
         return {
             "request": 0.0,
-            "on_gpu": -float(arm.offload_gib > 0),
+            "on_gpu": -float(arm.offload_gib.bit_length()),  # each doubling of what is in host memory is a step less
             "checkpoint": -float(arm.model != self.spaces.named),
             "precision": -float(int(2 * loss + 1e-9)),
             "images": -float(arm.text_only),

@@ -57,8 +57,8 @@ class Places:
         best = self.offer(least), least
         if self.holds(best[0]):
             try:
-                for best in self._longer(*best, longest):
-                    pass
+                for longer in self._longer(*best, longest):
+                    best = longer
             except KeyboardInterrupt:
                 if self.progress is None:
                     raise
