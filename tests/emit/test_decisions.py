@@ -1,14 +1,15 @@
 """Where decisions are made: pods, KServe, claims of cards, routers, alerts and clouds, for twenty deployments each.
 
-Kubernetes' kinds are validated by its own schemas. llama-swap, aibrix, KServe and SkyPilot: the fields of their schemas
-(config-schema.json; model.aibrix.ai_modelclaims.yaml; kserve 0.21's models; skypilot 0.14's get_task_schema), as
-tables here; `tools/check_emitted.py` validates by the projects' own code and promtool, outside CI.
+Kubernetes' kinds are validated by its own schemas. llama-swap, aibrix, KServe and SkyPilot: what their schemas say of
+the fields that are written (config-schema.json; model.aibrix.ai_modelclaims.yaml; kserve 0.21's models; skypilot 0.14's
+get_task_schema), as tables here; `tools/check_emitted.py` validates by the projects' own files and code, outside CI.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -16,6 +17,7 @@ from oomph.answers.plan import plan
 from oomph.commands import parse_text
 from oomph.emit import FORMS, emit
 from oomph.emit.resources import card_bytes
+from oomph.emit.routers import CARD_MEMORY
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.ir.plan import Plan
@@ -44,10 +46,57 @@ CASES = (
     ("python -m sglang.launch_server --model-path openai/gpt-oss-20b --mem-fraction-static 0.8", "H100"),
 )
 NEW = ("pod", "kserve", "dra", "llama-swap", "aibrix", "prometheus", "skypilot")
+
+
+def fields(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """The schema of an object with these fields and no other."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
 DRA_SCHEMAS = "1.34"  # resource.k8s.io/v1 is there since
 PREDICTOR = {"containers", "volumes", "nodeSelector", "minReplicas", "maxReplicas"}
-SWAP_MODEL = {"cmd", "checkEndpoint", "ttl", "env", "metadata"}
-CLAIM = {"artifactURL", "engine", "engineConfig", "modelName", "podSelector", "replicas", "requiredHBM"}
+# llama-swap's config-schema.json and the openAPIV3Schema of aibrix's ModelClaim, of the fields that are written; no
+# other may be: kubectl refuses a field that a definition does not have.
+SWAP = fields(
+    {
+        "healthCheckTimeout": {"type": "integer", "minimum": 15},
+        "models": {
+            "type": "object",
+            "additionalProperties": fields(
+                {
+                    "cmd": {"type": "string", "minLength": 1},
+                    "checkEndpoint": {"type": "string", "pattern": "^/.*$|^none$"},
+                    "ttl": {"type": "integer", "minimum": -1},
+                    "env": {"type": "array", "items": {"type": "string", "pattern": "^[A-Z_][A-Z0-9_]*=.*$"}},
+                    "metadata": {"type": "object"},
+                },
+                "cmd",
+            ),
+        },
+    },
+    "models",
+)
+TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+CLAIM = fields(
+    {
+        "apiVersion": {"const": "model.aibrix.ai/v1alpha1"},
+        "kind": {"const": "ModelClaim"},
+        "metadata": fields({"name": {"type": "string"}, "annotations": TEXTS}, "name"),
+        "spec": fields(
+            {
+                "artifactURL": {"type": "string"},
+                "engine": {"enum": ["vllm", "sglang"]},
+                "engineConfig": fields({"args": TEXTS}),
+                "modelName": {"type": "string"},
+                "podSelector": fields({"matchLabels": TEXTS}),
+                "replicas": {"type": "integer", "minimum": 1, "maximum": 1},
+            },
+            "artifactURL",
+            "podSelector",
+        ),
+    },
+    "spec",
+)
 TASK = {"name", "num_nodes", "resources", "envs", "secrets", "run"}
 RESOURCES = {"accelerators", "memory", "cpus", "disk_size", "image_id", "ports"}
 
@@ -105,12 +154,12 @@ def test_claims_ask_for_cards_that_are_large_enough(foreseen: Plan) -> None:
 def test_routers_get_the_command_and_the_cards_bytes(foreseen: Plan) -> None:
     (config,) = documents(foreseen, "llama-swap")
     ((_, entry),) = config["models"].items()
-    assert set(entry) <= SWAP_MODEL and entry["cmd"].endswith(" --port ${PORT}")
+    jsonschema.validate(config, SWAP)
+    assert entry["cmd"].endswith(" --port ${PORT}")
     assert len(entry["metadata"]["gpu_memory_mib"]) == len(foreseen.ranks)
     (claim,) = documents(foreseen, "aibrix")
-    assert set(claim["spec"]) <= CLAIM and claim["spec"]["engine"] in ("vllm", "sglang")
-    assert all(isinstance(value, str) for value in claim["spec"].get("engineConfig", {}).get("args", {}).values())
-    assert gib(claim["spec"]["requiredHBM"]) * GIB >= card_bytes(foreseen)
+    jsonschema.validate(claim, CLAIM)
+    assert gib(claim["metadata"]["annotations"][CARD_MEMORY]) * GIB >= card_bytes(foreseen)
 
 
 def test_alerts_name_the_engines_own_metrics(foreseen: Plan) -> None:

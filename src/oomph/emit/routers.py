@@ -2,7 +2,9 @@
 
 llama-swap: fields of its config-schema.json (models: cmd, checkEndpoint, ttl, env, metadata); it has no memory budget
 yet (llama-swap#1004), so the figures stand in `metadata`, where /v1/models shows them. aibrix: ModelClaim
-of model.aibrix.ai/v1alpha1; `requiredHBM` is the field of aibrix#2744.
+of model.aibrix.ai/v1alpha1 (config/crd/model/model.aibrix.ai_modelclaims.yaml), which has no field for memory:
+`requiredHBM` (aibrix#2744) and `perGPU` (aibrix#2647) are proposals, and kubectl refuses a field that a definition does
+not have. So the figure stands in an annotation, which every release takes.
 """
 
 from typing import Any
@@ -18,6 +20,7 @@ from oomph.ir import Plan
 from oomph.units import GIB, cdiv, human
 
 _UNLOAD_AFTER_S = 600  # chosen: a model that nobody asked for ten minutes makes room
+CARD_MEMORY = "oomph/card-memory"  # a prefix is a DNS name, here without a domain: Kubernetes' rules for annotations
 _NOT_ARGUMENTS = ("host", "port")  # the router's own
 
 
@@ -53,17 +56,17 @@ def model_claim(plan: Plan) -> str:
         "modelName": name,
         "podSelector": {"matchLabels": {"model.aibrix.ai/name": name}},
         "replicas": 1,
-        "requiredHBM": f"{need}Gi",
     }
     if arguments:
         spec["engineConfig"] = {"args": arguments}
     manifest = {
         "apiVersion": "model.aibrix.ai/v1alpha1",
         "kind": "ModelClaim",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": {CARD_MEMORY: f"{need}Gi"}},
         "spec": spec,
     }
-    return dump_all([f"{need} GiB of each card: the stage that decides, at the end of its interval"], [manifest])
+    reason = f"{need} GiB of each card: the stage that decides, at the end of its interval"
+    return dump_all([reason], [manifest])
 
 
 def _text(value: Any) -> str:

@@ -203,7 +203,11 @@ def _ray_application(application: Mapping[str, Any], where: str) -> dict[str, Ca
         path = application.get("import_path")
         text = f"{where}: {name} runs the Python of {path}, which is not in this file"
         return {name: Call((), refusal=CommandError(text, hint="oomph plan FILE.py"))}
-    return {_ray_name(name, config, number): _ray_call(config, where) for number, config in enumerate(configs, 1)}
+    environment = _ray_environment(application)
+    return {
+        _ray_name(name, config, number): _ray_call(config, where, environment)
+        for number, config in enumerate(configs, 1)
+    }
 
 
 def _ray_name(application: str, config: Any, number: int) -> str:
@@ -215,7 +219,14 @@ def _ray_name(application: str, config: Any, number: int) -> str:
     )
 
 
-def _ray_call(config: Any, where: str) -> Call:
+def _ray_environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """`runtime_env` of an application or of one of its models."""
+    runtime = settings.get("runtime_env")
+    variables = runtime.get("env_vars") if isinstance(runtime, dict) else None
+    return {str(name): str(value) for name, value in variables.items()} if isinstance(variables, dict) else {}
+
+
+def _ray_call(config: Any, where: str, environment: dict[str, str]) -> Call:
     loading = config.get("model_loading_config") if isinstance(config, dict) else None
     loading = loading if isinstance(loading, dict) else {}
     model = loading.get("model_source") or loading.get("model_id")
@@ -231,7 +242,8 @@ def _ray_call(config: Any, where: str) -> Call:
         return Call((), refusal=error)
     card = config.get("accelerator_type")
     notes = ("Ray Serve's llm_configs is read as vllm serve",)
-    return Call(_vllm(model, words), gpu_name=str(card) if isinstance(card, str) else "", notes=notes)
+    environment = environment | _ray_environment(config)
+    return Call(_vllm(model, words), environment, gpu_name=str(card) if isinstance(card, str) else "", notes=notes)
 
 
 def _keyword_flags(arguments: Mapping[str, Any]) -> list[str]:
