@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from oomph.commands import dynamo
 from oomph.commands.call import SERVER, TYPOGRAPHIC, Around, Call, assignment, program, short
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
@@ -77,8 +76,11 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
     if depth > _DEEPEST:
         raise CommandError("the command is wrapped too deeply")
     if engine_of(words):
-        if dynamo.is_worker(words):
-            return dynamo.served(words, inner)
+        if "-m" in words:
+            from oomph.commands import dynamo
+
+            if dynamo.is_worker(words):
+                return dynamo.served(words, inner)
         return Call(tuple(words), inner)
     from oomph.commands.manifests import docker  # most commands that people plan are bare
 

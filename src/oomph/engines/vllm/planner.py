@@ -14,7 +14,6 @@ from oomph.engines.vllm.kv.check import Refusal
 from oomph.engines.vllm.resolve.card_notes import card_notes
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Alike, Run
-from oomph.engines.vllm.serving.asleep import asleep
 from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import few_states_text, stages, verdict
@@ -78,6 +77,8 @@ def _asleep(first: RankInput, cache: KvPlan) -> Asleep | None:
     flags = first.resolved.flags
     if not flags.sleeps or cache.refusal is not None:
         return None
+    from oomph.engines.vllm.serving.asleep import asleep
+
     return asleep(first.terms, cache, has_experts=bool(first.expert_kernels), graphs_stay=not flags.offloads_graphs)
 
 
