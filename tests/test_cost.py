@@ -64,7 +64,7 @@ NOT_FOR_A_PLAN = {
     "oomph.engines.sglang.command.serve",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
-MOST_MODULES = 185  # of oomph's own, without the folders that they stand in; files that grew too long were divided
+MOST_MODULES = 188  # of oomph's own, without the folders that they stand in; files that grew too long were divided
 
 
 def _imported(words: list[str], cache: Path) -> set[str]:

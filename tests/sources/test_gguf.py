@@ -135,9 +135,9 @@ def test_forty_gigabytes_answer_at_once(tmp_path: Path) -> None:
         f.write(raw)
         f.truncate(round_up(len(raw), 32) + at)
     assert path.stat().st_size > 40e9 - 1e9
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert sum(t.nbytes for t in gguf.read(path).tensors) == at
-    assert time.perf_counter() - begin < 1  # 0.05 s on an idle machine
+    assert time.process_time() - begin < 1  # 0.05 s on an idle machine
 
 
 BIG = 1 << 40
@@ -195,10 +195,10 @@ A = info("a", (32,), 0, 0)
 )  # fmt: skip
 def test_files_that_lie(raw: bytes, size: int | None, says: str) -> None:
     file = Memory(raw, size)
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(HeaderError, match=says) as e:
         gguf.read(file)
-    assert time.perf_counter() - begin < 0.5  # milliseconds on an idle machine
+    assert time.process_time() - begin < 0.5  # milliseconds on an idle machine
     assert file.asked <= 2 << 20
     assert "model.gguf" in e.value.message
     assert "\n" not in e.value.message
