@@ -39,10 +39,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Tests that start a browser, which takes seconds of a core for each file and each process that runs one of its tests.
-BROWSER = frozenset(("test_screens.py", "test_page.py", "test_document.py"))
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They are first, so that one process has them: another that has nothing left to do takes the last of a list."""
-    items.sort(key=lambda item: item.path.name not in BROWSER)
+    """Tests that need a browser (tests/web/conftest.py) are first, so that one process has them and starts one: another
+    that has nothing left to do takes the last of a list."""
+    items.sort(key=lambda item: "tab" not in getattr(item, "fixturenames", ()))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,22 +31,34 @@ ARGS = [
 PATIENCE = 180_000
 
 
+class Pace:
+    """How many seconds a server waits before each answer."""
+
+    seconds = 0.0
+
+
 @contextmanager
-def served(delay: float = 0) -> Iterator[str]:
-    """The address of a page, with its token; its server waits so many seconds before each answer."""
+def served(pace: type[Pace] = Pace) -> Iterator[str]:
+    """The address of a page, with its token. Its server computes nothing twice."""
     import anyio
 
     from oomph.web.api import Workers
     from oomph.web.server import listen, make_server
 
-    answer = Workers.answer
+    answer, run = Workers.answer, Workers.run
+    answers: dict[str, tuple[int, bytes]] = {}
 
     async def late(*arguments: Any) -> Any:
-        await anyio.sleep(delay)
+        await anyio.sleep(pace.seconds)
         return await answer(*arguments)
 
-    Workers.answer = late if delay else answer  # type: ignore[method-assign]
+    async def once(self: Workers, job: Any, case: dict[str, Any]) -> tuple[int, bytes]:
+        question = _question(job.name, case)
+        if question not in answers:
+            answers[question] = await run(self, job, case)
+        return answers[question]
 
+    Workers.answer, Workers.run = late, once  # type: ignore[method-assign]
     sock = listen(0)
     at = sock.getsockname()[1]
     server = make_server(at, token="the-token")
@@ -54,7 +67,14 @@ def served(delay: float = 0) -> Iterator[str]:
     yield f"http://127.0.0.1:{at}/?token=the-token"
     server.should_exit = True
     thread.join(10)
-    Workers.answer = answer  # type: ignore[method-assign]
+    Workers.answer, Workers.run = answer, run  # type: ignore[method-assign]
+
+
+def _question(job: str, case: dict[str, Any]) -> str:
+    """All that decides the answer: of a text its content, and not the file that it was stored in."""
+    text = Path(case["path"]).read_bytes() if "path" in case else b""
+    fields = {name: value for name, value in case.items() if name not in ("path", "progress_file")}
+    return hashlib.sha256(msgspec.json.encode([job, fields, text], order="deterministic")).hexdigest()
 
 
 class Watched(msgspec.Struct):
@@ -77,8 +97,40 @@ def launched(chromium: Any) -> Iterator[Any]:
     browser.close()
 
 
+class Desk:
+    """One browser with one page, and one server, for all tests that follow each other: to start them takes seconds of a
+    core. They are put away where a test without a browser follows, since Playwright's loop runs in this thread."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._address, self._browser, self._tab = "", None, None
+
+    @property
+    def address(self) -> str:
+        self._address = self._address or self._stack.enter_context(served())
+        return self._address
+
+    @property
+    def browser(self) -> Any:
+        from playwright.sync_api import sync_playwright
+
+        if self._browser is None:
+            driver = self._stack.enter_context(sync_playwright())
+            self._browser = self._stack.enter_context(launched(driver.chromium))
+        return self._browser
+
+    @property
+    def tab(self) -> Watched:
+        self._tab = self._tab or watched(self.browser)
+        return self._tab
+
+    def put_away(self) -> None:
+        self._stack.close()
+        self.__init__()  # type: ignore[misc]
+
+
 def watched(browser: Any) -> Watched:
-    """One page for all tests of a file: a new one costs three times what opening the address again does."""
+    """One page for all tests: a new one costs three times what opening the address again does."""
     page = browser.new_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
     page.set_default_timeout(PATIENCE)
     tab = Watched(page, [], [])
@@ -93,6 +145,8 @@ def opened(tab: Watched, address: str, gpu: str = "RTX 4090") -> Iterator[Any]:
     """The page as at first, with these GPUs chosen. It says nothing on its console but the refusals that are part of
     the work, and asks nobody else."""
     page = tab.page
+    if page.url.startswith("http"):
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
     page.set_viewport_size({"width": 1366, "height": 768})
     page.emulate_media(color_scheme="light")
     page.once("framenavigated", lambda _: tab.forget())

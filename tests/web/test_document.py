@@ -1,12 +1,11 @@
 """The one-file report: it says what the plan says, asks nobody for anything, and runs nothing."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Watched, faults, launched, watched
+from browser import Watched, faults
 
 from oomph.answers.plan import plan
 from oomph.errors import InputError
@@ -91,16 +90,6 @@ def test_every_command_writes_its_view(name: str, tmp_path: Path, capsys: pytest
         assert text.count('class="view plan"') == 2 and "What works" in text
 
 
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Watched]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    pytest.importorskip("axe_playwright_python")
-    if not CHROMIUM:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as p, launched(p.chromium) as browser:
-        yield watched(browser)
-
-
 def shown(tab: Watched, path: Path) -> Any:
     """The file in a browser; it says nothing and asks nobody."""
     tab.console.clear()
@@ -112,6 +101,7 @@ def shown(tab: Watched, path: Path) -> Any:
 
 
 def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_path: Path, tab: Watched):
+    pytest.importorskip("axe_playwright_python")
     path = tmp_path / "plan.html"
     path.write_text(made)
     page = shown(tab, path)

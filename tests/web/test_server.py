@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oomph.facts.vllm.versions import NEWEST
+from oomph.web import answers
+from three_logs import GEMMA
 
 LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100", "engine": "vllm==0.21.0"}
 
@@ -117,6 +120,33 @@ def test_explain(port: int) -> None:
     assert status == 200 and found["failed"] and found["stage"] == "startup_free_memory"
     status, refused = post(port, "/api/explain", "a poem\n" * 10)
     assert status == 400 and "/tmp" not in refused["error"]
+
+
+def test_a_card_of_an_earlier_question_is_not_that_of_a_log_which_prints_another_size(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(GEMMA)  # of cards of 15.47 GiB
+    case = {"path": str(log), "gpu": "RTX 4090", "chosen_gpu": True}
+    (run,) = answers.answer_explain({**case, "earlier_gpu": True})["runs"]
+    assert run["gpu"].startswith("2x 15.47GiB") and run["own_gpu"]
+    assert {"words": "RTX 4090", "from": "not used: the log's GPU has 15.5 GiB", "is_assumed": True} in run[
+        "understood"
+    ]
+    (run,) = answers.answer_explain(case)["runs"]
+    assert run["gpu"] == "2x RTX 4090" and not run["own_gpu"], "who types it beside the log means it"
+    (run,) = answers.answer_explain({**case, "gpu": "2x RTX 5070 Ti", "earlier_gpu": True})["runs"]
+    assert run["gpu"] == "2x RTX 5070 Ti"
+
+
+def test_a_gpu_that_is_like_none_is_answered_with_usual_ones(port: int) -> None:
+    status, refused = post(port, "/api/plan", {**LLAMA, "gpu": "RTX 9"})
+    assert status == 400 and "RTX 4090" in refused["usual"] and refused["meant"] == []
+    status, refused = post(port, "/api/inspect", {"model": "gpt-oss-12b"})
+    assert status == 400 and not refused["usual"]
+
+
+def test_a_name_that_no_model_has_is_not_called_too_large(port: int) -> None:
+    status, answer = post(port, "/api/models", {"gpu": "RTX 4090", "words": "no-such-model"})
+    assert status == 200 and "NONE IS KNOWN" in answer["html"]
 
 
 def test_rebinding_and_other_sites_are_refused(port: int) -> None:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Watched, answered, launched, opened, paste, served, watched
+from browser import Watched, answered, opened, paste
 
 from three_logs import GEMMA
 
-playwright = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+DELAY = 0.08  # seconds, of the server
 SEQUENCES = int(os.environ.get("OOMPH_ACTIONS", "20"))
 # What is pasted, and the model that its answer must be about.
 TEXTS = {
@@ -28,18 +27,6 @@ TEXTS = {
 }
 GPUS = {"RTX 4090": "RTX 4090", "2x L4": "L4", "H100": "H100", "RTX 3090": "RTX 3090"}
 VIEWS = ("plan", "inspect", "what_if", "explain")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served(delay=0.08) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Watched]:
-    with playwright.sync_playwright() as p, launched(p.chromium) as browser:
-        yield watched(browser)
 
 
 class User:

@@ -7,27 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Watched, answered, launched, opened, paste, served, settled, show, wait, watched
+from browser import Watched, answered, opened, paste, settled, show, wait
 
 from three_logs import GEMMA
 
-playwright = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+DELAY = 0.25  # seconds, of the server
 FITS = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
 STALE = "() => document.querySelector('#view.stale')"
 DOCKER = "docker run --gpus all vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-0.6B --max-model-len 8192"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served(delay=0.25) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Watched]:
-    with playwright.sync_playwright() as p, launched(p.chromium) as browser:
-        yield watched(browser)
 
 
 @pytest.fixture
@@ -180,7 +167,7 @@ def test_a_slow_network_loses_nothing(page: Any) -> None:
     ("question", "view", "says"),
     [
         ("can I run Qwen3-8B on a 3090?", "fit", "RTX 3090"),
-        ("what fits on an RTX 3060 12GB", "models", "RTX 3060 12GB"),
+        ("which embedding model fits on an RTX 3060 12GB", "models", "RTX 3060 12GB"),
         ("which GPU for Qwen3-0.6B?", "cards", "Qwen/Qwen3-0.6B"),
     ],
 )

@@ -261,7 +261,7 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
         rest = rest[1:]
     elif near := _misspelt(rest):
         raise CommandError(f"there is no command {word[:60]!r}", hint=f"did you mean oomph {near}?")
-    elif (answer := question(rest)) is not None:
+    elif (answer := question(rest, "--gpu" in options)) is not None:
         return answer[0], [*options, *answer[1:]]
     if "--gpu" not in options and not _ON.isdisjoint(" ".join(rest).split()):
         rest, gpus = _gpus_behind(rest)
@@ -280,11 +280,14 @@ def _gpus_behind(rest: list[str]) -> tuple[list[str], str]:
     return ([line] if len(rest) == 1 else rest[: len(line.split())]), gpus
 
 
-def question(rest: list[str]) -> list[str] | None:
-    """The command that answers a question in words; None where the words are a serve command, a file or a flag's."""
+def question(rest: list[str], names_gpus: bool = False) -> list[str] | None:
+    """The command that answers a question in words; None where the words are a serve command, a file or a flag's.
+    `names_gpus`: --gpu stands before it, so that a model is not asked for its cards but fitted to these."""
     line = " ".join(rest)
     if rest[1:2] == ["serve"] or any(word.startswith("-") and word != "-" for word in rest) or os.path.exists(rest[0]):
         return None
+    from msgspec.structs import replace
+
     from oomph.commands.questions import is_question, understand
 
     if not is_question(line):
@@ -296,6 +299,8 @@ def question(rest: list[str]) -> list[str] | None:
             return None
         raise
     unused = f"   not used: {', '.join(understood.unused)}" if understood.unused else ""
+    if names_gpus and understood.command == "gpus" and not understood.cards:
+        understood = replace(understood, command="fit")
     print(f"read as: {_printable(understood.typed() + unused)}", file=sys.stderr, flush=True)
     return understood.arguments()
 

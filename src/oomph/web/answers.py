@@ -15,7 +15,7 @@ from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import STAGES, Deployment, Device, Plan
 from oomph.sources.gpu import parse_gpus
-from oomph.units import GIB
+from oomph.units import GIB, human
 from oomph.web.asking import NoGpu, which_gpus
 from oomph.web.cases import Case, deployment_of, field, gpu_words, on_gpus, shareable, text
 
@@ -38,7 +38,8 @@ def plan_answer(deployment: Deployment, gpu: str) -> Answer:
         **plan.to_dict(), "html": page(answer(plan, _speed(plan))), **_place(plan.deployment, gpu),
         "controls": [_control(control, plan) for control in engine.controls()],
         "releases": list(reversed(engine.releases())), "title": engine.title,
-        "can_simulate": fills(engine, "simulation"), "picture": draw_plan(plan), "reply": reply(plan),
+        "can_simulate": fills(engine, "simulation"), "compiles": _compiles(deployment), "picture": draw_plan(plan),
+        "reply": reply(plan),
     }  # fmt: skip
 
 
@@ -69,9 +70,14 @@ def understood(deployment: Deployment) -> list[Answer]:
         rows.append(
             _understood(gpu_words(deployment.gpus, ""), "", any(gpu.is_capability_assumed for gpu in deployment.gpus))
         )
-    if deployment.compile_cache == "cold" and engine.name == DEFAULT:
+    if deployment.compile_cache == "cold" and _compiles(deployment):
         rows.append(_understood("a first start", "assumed: no compile cache yet", is_assumed=True))
     return rows
+
+
+def _compiles(deployment: Deployment) -> bool:
+    """Whether the engine keeps what it compiles, so that a first start differs from a later one."""
+    return deployment.engine.name == DEFAULT
 
 
 def _understood(words: str, source: str = "", is_assumed: bool = False) -> Answer:
@@ -199,32 +205,51 @@ def _deployments(entries: tuple[Entry, ...], case: Case) -> Answer:
 
 
 def answer_explain(case: Case) -> Answer:
-    """{path: a file of ours that holds the log, gpu, chosen_gpu, stage: the answer to where it failed}."""
+    """{path: a file of ours with the log, gpu, chosen_gpu, earlier_gpu: it was chosen before the log was there, stage:
+    the answer to where it failed}."""
     from oomph.doctor.runs import explain_runs
     from oomph.report.screens.explain import answers
     from oomph.web.page import page
 
     path = text(case, "path")
     gpu = text(case, "gpu") if case.get("chosen_gpu", True) else ""
+    stage = next((name for name in STAGES if name == case.get("stage")), None)
     try:
-        runs = explain_runs(path, gpus=gpu, stage=next((name for name in STAGES if name == case.get("stage")), None))
+        runs = explain_runs(path, gpus=gpu, stage=stage)
     except OomphError as refused:
         refused.message = refused.message.replace(path, "the text")
         raise
+    size = next((one.explanation.total_bytes for one in runs if one.explanation.total_bytes), 0)
+    if contradicted := case.get("earlier_gpu") is True and _contradicts(gpu, size):
+        runs = explain_runs(path, stage=stage)
     failed = [i for i, one in enumerate(runs) if one.explanation.failed]
     at = failed[-1] if failed else len(runs) - 1
+    not_used = f"not used: the log's GPU has {human(size)}"
+    other_card = [_understood(gpu, not_used, is_assumed=True)] if contradicted else []
     tabs = []
     for one, (name, answer) in zip(runs, answers(runs).items()):
         result = one.explanation
         version = f"{result.engine.name}=={result.engine.version}" if result.engine.version else ""
         tabs.append({
             "name": name, "failed": result.failed, "html": page(answer), "command": result.command,
-            "request": version, "gpu": _log_gpus(one.gpus, gpu), "model": result.model,
-            "understood": _understood_log(result, len(runs)),
+            "request": version, "gpu": _log_gpus(one.gpus, "" if contradicted else gpu), "model": result.model,
+            "own_gpu": contradicted, "understood": _understood_log(result, len(runs)) + other_card,
             "title": engine_named(result.engine.name).title if result.engine.name else "",
             "releases": list(reversed(engine_named(result.engine.name).releases())) if result.engine.name else [],
         })  # fmt: skip
     return {**runs[at].explanation.to_dict(), "runs": tabs, "at": at}
+
+
+_CLOSE = 0.06  # of a card's memory: what a driver, a hypervisor or ECC keeps of it
+
+
+def _contradicts(gpu: str, size: int) -> bool:
+    """Whether none of these GPUs can be the one of which the log prints `size` bytes."""
+    try:
+        cards = parse_gpus(gpu) if gpu and size else ()
+    except OomphError:
+        return False  # how it is spelt is the doctor's to say
+    return bool(cards) and all(abs(card.total_bytes - size) > _CLOSE * max(size, card.total_bytes) for card in cards)
 
 
 def _understood_log(result: Explanation, runs: int) -> list[Answer]:

@@ -204,6 +204,7 @@ def upload_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Reque
                 **{name: request.query_params.get(name, "")[:200] for name in ("gpu", "name", "engine", "stage")},
             }
             case["chosen_gpu"] = request.query_params.get("chosen", "1") == "1"
+            case["earlier_gpu"] = request.query_params.get("earlier", "0") == "1"
             return await workers().answer(request, job, case)
         except OomphError as error:
             return complain(400, error.message, error.hint)

@@ -48,8 +48,9 @@ def _weights(model: str) -> str:
 
 
 def meant(refused: OomphError) -> dict[str, object]:
-    """The names that a refusal offers, and the one that they would replace."""
+    """The names that a refusal offers, and the one that they would replace; for a GPU that is like none, usual ones."""
     offered = _MEANT.search(f"{refused.message} {refused.hint}")
     wrong = _NAME.search(refused.message)
     names = re.split(r", | or ", offered[1]) if offered else []
-    return {"meant": [name for name in names if name][:5], "wrong": wrong[1] if wrong else ""}
+    usual = USUAL if getattr(refused, "field", "") == "gpu" and not names else ()
+    return {"meant": [name for name in names if name][:5], "wrong": wrong[1] if wrong else "", "usual": usual}

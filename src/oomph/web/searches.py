@@ -17,6 +17,7 @@ from oomph.web.cases import Case, chosen_gpus, count, deployment_of, field, text
 from oomph.web.progress import Step, reporter
 
 SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that are held
+_WIDEST = 8  # times the users that are held: a verdict farther out is not drawn, the others would be one point
 
 
 def answer_what_if(case: Case) -> Answer:
@@ -178,7 +179,9 @@ def answer_simulate(case: Case) -> Answer:
     else:
         played = api.search(setup, load, api.Target())
         around = max(1, played.users)
-    sweep = _sweep(setup, load, sorted({max(1, round(share * around)) for share in SWEEP_POINTS}))
+    numbers = {max(1, round(share * around)) for share in SWEEP_POINTS}
+    numbers |= {users} if 0 < users <= _WIDEST * around else set()  # where the verdict stands
+    sweep = _sweep(setup, load, sorted(numbers))
     return {"html": page(answer(played, sweep)), "users": getattr(played, "users", users)}
 
 

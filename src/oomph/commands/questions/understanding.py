@@ -6,24 +6,21 @@ catalogue does not know is handed to the command, whose refusal says what it may
 
 import re
 import shlex
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 
 from msgspec import Struct
 
 from oomph.commands.questions import words
+from oomph.commands.questions.cards import ARTICLE, is_gpu, is_one, take_gpus
+from oomph.commands.questions.pieces import Text, spans
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.text.late import late_pattern
 
 LONGEST = 400  # characters of a question
 _EXAMPLE = 'oomph "can I run gpt-oss-120b on 2x 4090?"'
-_MOST_WORDS = 8  # of one name
-_BORDER = late_pattern(r"(?<=[\u3400-\u9fff])(?=[\w(])|(?<=[\w)])(?=[\u3400-\u9fff])")
-_WORD = late_pattern(r"[^\s?!,;:¿¡。，？！；：、\"“”]+(?:,(?=\d{3}\b)\d+)*(?::[\w.]+)?")
 _CHINESE = late_pattern(r"[\u3400-\u9fff]")
 _SIZED = late_pattern(r"(?i)^(?=.*[a-z]{2})(?=.*\d)[\w./:-]*\d+(?:\.\d+)?[bm](?:[-_:.][\w.:-]*)?$")  # my-model-7b
 
@@ -59,43 +56,6 @@ class Understood(Struct, frozen=True):
         return shlex.join(("oomph", *self.arguments()))
 
 
-class _Text:
-    """A question of which pieces are taken; what is left is said."""
-
-    def __init__(self, text: str) -> None:
-        plain = words.GIGABYTES.sub(r"\1 GB", unicodedata.normalize("NFKC", text).replace("’", "'"))
-        self.text = words.WITH_SIZE.sub(lambda match: " " * len(match[0]), plain)
-        if words.SHARED.search(self.text.lower()):
-            self.text = words.RAM_WORD.sub(lambda match: " " * len(match[0]), self.text)
-        self.text = _SIZE_FIRST.sub(_name_first, self.text)
-        self.left = self.text.lower()
-
-    def take(self, pattern: "re.Pattern[str]") -> "re.Match[str] | None":
-        match = pattern.search(self.left)
-        if match:
-            self.drop(match.start(), match.end())
-        return match
-
-    def asked(self, pattern: "re.Pattern[str]") -> bool:
-        return pattern.search(self.text.lower()) is not None
-
-    def drop(self, start: int, end: int) -> None:
-        self.left = self.left[:start] + " " * (end - start) + self.left[end:]
-
-    def words(self) -> list[tuple[int, int]]:
-        """Where each word of what is left begins and ends."""
-        spaced = _BORDER.finditer(self.left)
-        cuts = {match.start() for match in spaced}
-        out = []
-        for match in _WORD.finditer(self.left):
-            start = match.start()
-            for cut in sorted(cut for cut in cuts if start < cut < match.end()):
-                out.append((start, cut))
-                start = cut
-            out.append((start, match.end()))
-        return [(start, start + len(self.left[start:end].rstrip(".'"))) for start, end in out]
-
-
 def is_question(line: str) -> bool:
     """Whether these words are for the grammar: one line without a flag, and no command."""
     is_plain = 0 < len(line.strip()) <= LONGEST and "\n" not in line.strip()
@@ -110,8 +70,8 @@ def begins_question(line: Sequence[str]) -> bool:
 def gpus_behind(line: str) -> tuple[str, str]:
     """(the command, the GPUs that people write behind it): "vllm serve MODEL on two 4090s"; "" where there are none."""
     for match in reversed(list(words.ON.finditer(line))):
-        gpus = _ARTICLE.sub("", line[match.end() :].strip().rstrip("?.! "))
-        if not gpus.startswith("-") and _is_gpu(gpus):
+        gpus = ARTICLE.sub("", line[match.end() :].strip().rstrip("?.! "))
+        if not gpus.startswith("-") and is_gpu(gpus):
             return line[: match.start()], gpus
     return line, ""
 
@@ -120,6 +80,8 @@ def _is_command(line: str) -> bool:
     """A server that is started, or another command of its program; "vllm on an L4" names an engine and runs none."""
     from oomph.commands.wrappers import engine_of, peel
 
+    if "/" in line and len(line.split()) == 1 and _exact(line.strip()):
+        return False  # a model alone, which names no server
     try:
         call = peel(line.split(), {})
     except OomphError:
@@ -138,7 +100,8 @@ def understand(question: str) -> Understood:
         raise CommandError("there is no question: say which model, which GPUs, or both")
     if len(question) > LONGEST:
         raise CommandError(f"a question has {LONGEST} characters at most")
-    text = _Text(question)
+    text = Text(question)
+    text.rewrite(_SIZE_FIRST, _name_first)
     for _, pattern, sentence in words.NOT_OURS:
         if pattern.search(text.left):
             raise CommandError(sentence, hint=_EXAMPLE)
@@ -151,9 +114,9 @@ def understand(question: str) -> Understood:
     model = _take_model(text)
     if not model and words.BUY.search(text.left):
         raise CommandError(words.NO_PRICES, hint=_EXAMPLE)
-    gpu, others, is_counted = _take_gpus(text)
+    gpu, others, is_counted = take_gpus(text)
     cards: tuple[str, ...] = ()
-    if model and gpu and (is_counted or (others and all(_is_one(card) for card in (gpu, *others)))):
+    if model and gpu and (is_counted or (others and all(is_one(card) for card in (gpu, *others)))):
         gpu, cards, others = "", (gpu, *others), []
     prefer = next((name for name, pattern in words.PREFERS if pattern.search(text.left)), "")
     users = text.take(words.USERS)
@@ -167,6 +130,8 @@ def understand(question: str) -> Understood:
         text.take(dict(words.PREFERS)[prefer])
     unused += _rest(text)
     if not model and not gpu:
+        if words.DIED.search(question.lower()):
+            raise CommandError(words.NEEDS_LOG, hint="oomph explain server.log")
         raise CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
     if file_types and not engines:
         engines = ("llamacpp",)  # whose files are called so; which of them is best is searched
@@ -185,7 +150,7 @@ def understand(question: str) -> Understood:
     )  # fmt: skip
 
 
-def _take_file_types(text: _Text) -> list[str]:
+def _take_file_types(text: Text) -> list[str]:
     """ "Q4_K_M", alone or behind a model's name; in the name of a repository it is part of it."""
     types = []
     for token in re.finditer(r"\S+", text.left):
@@ -197,20 +162,10 @@ def _take_file_types(text: _Text) -> list[str]:
     return types
 
 
-def _spans(text: _Text) -> "list[tuple[int, int]]":
-    """Every run of words, the longest first, from left to right."""
-    places = text.words()
-    return [
-        (places[at][0], places[at + length - 1][1])
-        for length in range(min(_MOST_WORDS, len(places)), 0, -1)
-        for at in range(len(places) - length + 1)
-    ]
-
-
-def _take_model(text: _Text) -> str:
+def _take_model(text: Text) -> str:
     from oomph import catalog
 
-    for start, end in _spans(text):
+    for start, end in spans(text):
         name = text.text[start:end]
         if _may_be_model(name) and (ids := catalog.answers(name) if "/" not in name else _exact(name)):
             text.drop(start, end)
@@ -221,7 +176,7 @@ def _take_model(text: _Text) -> str:
             return ids[0] if len(ids) == 1 or _are_one(ids) else name
     for start, end in text.words():
         name = text.text[start:end]
-        if ("/" in name and re.fullmatch(r"[\w.-]+/[\w.:-]+", name)) or (_SIZED.match(name) and not _is_gpu(name)):
+        if ("/" in name and re.fullmatch(r"[\w.-]+/[\w.:-]+", name)) or (_SIZED.match(name) and not is_gpu(name)):
             text.drop(start, end)
             return name
     return ""
@@ -266,7 +221,7 @@ def _may_be_model(name: str) -> bool:
         return False
     is_named = any(char.isdigit() for char in name) or len(tokens) > 1 or len(name) > _LONG
     is_named = is_named or _families()[tokens[0]] >= _KNOWN
-    return is_named and not _is_gpu(name)
+    return is_named and not is_gpu(name)
 
 
 _SIZE_FIRST = re.compile(r"((?:(?<=\s)|^)(?:[\w.-]+\s+)?)\b(\d+(?:\.\d+)?b)(\s+)([a-z][\w.]*)", re.IGNORECASE)
@@ -288,75 +243,14 @@ def _families() -> dict[str, int]:
     return {first: n for first, n in firsts.items() if len(first) > 2 and first.isalpha() and first not in _COMMON}
 
 
-def _take_gpus(text: _Text) -> tuple[str, list[str], bool]:
-    """(the GPUs, others that were named beside them as an alternative, whether how many of them is the question)."""
-    while match := words.VRAM.search(text.left):  # "24GB of VRAM": a size is a card of that size
-        text.left = text.left[: match.end(1)] + " " * (match.end() - match.end(1)) + text.left[match.end() :]
-        text.text = text.text[: match.end(1)] + " " * (match.end() - match.end(1)) + text.text[match.end() :]
-    places: list[tuple[int, int]] = []
-    while span := next((span for span in _spans(text) if _is_gpu(text.text[slice(*span)])), None):
-        places.append(span)
-        text.drop(*span)
-        if len(places) == 4:
-            break
-    places.sort()
-    if not places:
-        return "", [], False
-    is_counted = words.HOW_MANY.search(text.text[: places[0][0]].lower()) is not None
-    cards = [_ARTICLE.sub("", " ".join(text.text[start:end].split())).rstrip(" -") for start, end in places]
-    if is_counted:
-        cards[0] = re.sub(r"(?<=\w)s$", "", cards[0])
-    between = [text.text[end:start].lower() for (_, end), (start, _) in pairwise(places)]
-    chosen, others = [cards[0]], list[str]()
-    for card, gap in zip(cards[1:], between):
-        joined = re.fullmatch(r"[\s,+]*(?:and|plus|und|y|et|和|\+)?[\s]*(?:an?|one|ein\w*|una?|une?)?\s*", gap)
-        (chosen if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
-    return " + ".join(chosen), others, is_counted
-
-
-def _is_one(card: str) -> bool:
-    from oomph.sources.gpu import parse_gpus
-
-    try:
-        return len(parse_gpus(card)) == 1
-    except OomphError:
-        return False
-
-
-def _is_gpu(name: str) -> bool:
-    """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
-    has four digits ("4090")."""
-    from oomph.facts.gpus import SeveralCards
-    from oomph.sources.gpu import parse_gpus
-    from oomph.sources.shared_gpu import NoSize
-
-    low = " ".join(name.lower().split())
-    has_digit = any(char.isdigit() for char in low)
-    if not 2 <= len(low) <= 120 or (not has_digit and " " not in low):
-        return False
-    if re.fullmatch(r"[\d.]+|\d+\s?[kbmt]", low) and not re.fullmatch(r"\d{4}", low):
-        return False
-    try:
-        return bool(parse_gpus(low))
-    except CommandError as refused:
-        is_asked = isinstance(refused, NoSize) or (has_digit and isinstance(refused, SeveralCards))
-        return is_asked and "," not in low and not _SPEAKING.intersection(low.split())
-    except OomphError:
-        return False
-
-
-_ARTICLE = late_pattern(r"^(?:(?:an?|my|the|eine[mrn]?|une?|una)\s+|我有|我的)(?=\S)", re.IGNORECASE)
-_SPEAKING = frozenset(words.PLAIN - {"mac", "macbook", "laptop", "max", "mini", "my", "a", "an", "one", "card", "gpu"})
-
-
-def _take_context(text: _Text) -> str:
+def _take_context(text: Text) -> str:
     match = text.take(words.CONTEXT)
     if not match:
         return ""
     return f"{match[1]}{match[2]}" if match[1] else match[3] or match[4]
 
 
-def _take_engines(text: _Text) -> tuple[tuple[str, ...], list[str]]:
+def _take_engines(text: Text) -> tuple[tuple[str, ...], list[str]]:
     """(those that are named; where one is ruled out, the others, and the words that said so)."""
     wanted: list[str] = []
     refused: list[str] = []
@@ -371,7 +265,7 @@ def _take_engines(text: _Text) -> tuple[tuple[str, ...], list[str]]:
     return tuple(wanted), mentions
 
 
-def _rest(text: _Text) -> list[str]:
+def _rest(text: Text) -> list[str]:
     """What was not used, in the user's own letters."""
     rest = []
     for start, end in text.words():

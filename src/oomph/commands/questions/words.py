@@ -104,6 +104,7 @@ RAM = late_pattern(
     r"|\bram\s\d{1,4}\s?g(?:i?b)?\b"
 )
 GIGABYTES = late_pattern(r"(?i)(?<![\w.])(\d{1,4})\s?(?:go|gigs?|gigas?|gigabytes?|gigaoctets?)\b")
+MEMORY = late_pattern(r"(?i)\b\d{1,4}\s?g(?:i?b)?\b")
 VRAM = late_pattern(
     r"\b(\d{1,4}\s?g(?:i?b)?)\s(?:of\s)?(?:v-?ram|video memory|gpu memory|graphics memory|grafikspeicher|显存)\b"
 )
@@ -125,9 +126,17 @@ SHARED = late_pattern(
 RAM_WORD = late_pattern(r"(?i)(?<=b)\s(?:of\s)?(?:unified |shared )?(?:ram|memory|arbeitsspeicher|内存)\b")
 # "a Mac mini with 64GB": the size belongs to the card before it.
 WITH_SIZE = late_pattern(r"(?i)\b(?:with|mit|con|avec|de|à)(?=\s\d{1,4}\s?g(?:i?b)?\b)")
+# A mobile card is another one than the card of that name.
+LAPTOP = late_pattern(r"\blaptops?\b|\bnotebooks?\b|\bportátil\b|\bportable\b|笔记本")
 # "how many 4090s for ...": the number of cards is what is asked.
 HOW_MANY = late_pattern(r"(?:\bhow many|\bwie viele|\bcu[aá]ntas|\bcombien de|多少张|多少块|几张|几块)\s{0,3}$")
 
+# Something died: its log says of what.
+NEEDS_LOG = "what a server died of is read from its log: paste its lines, or the whole of it"
+DIED = late_pattern(
+    r"\berrors?\b|\boom\b|\bout of memory\b|\bno available memory\b|\bcrash\w*|\bkilled\b|\bdie[sd]?\b|\bfail\w*"
+    r"|\bfehler\b|\bstürzt\b|\babgestürzt\b|\bfalla\b|\berreur\b|\bplante\b|报错|崩溃|爆显存|内存不足|显存不足"
+)
 # Engines as they are called, and words that take one out.
 ENGINES = (
     ("vllm", late_pattern(r"\bvllm\b")),
@@ -146,9 +155,10 @@ WHICH_ENGINE = late_pattern(
     r"|\bqu[eé] motor\b|\bquel moteur\b|(?:哪个|什么)(?:推理)?(?:引擎|框架)"
 )
 # How the weights are kept, where it does not stand in the model's name.
-QUANTISED = late_pattern(r"\b(?:in |as |at |als |en )?(awq|gptq|nvfp4|mxfp4|fp8|int[48])\b")
+QUANTISED = late_pattern(r"\b(?:in |as |at |als |en )?(awq|gptq|nvfp4|mxfp4|fp8|int[48]|[48]-bit)\b")
+BITS = late_pattern(r"(?i)\b([48])[ -]?bits?\b")
 # The type of a GGUF file, which llama.cpp and Ollama read.
-FILE_TYPE = late_pattern(r"(?:^|[-_:])(?:i?q[1-8]_[a-z0-9_]+|gguf)$")
+FILE_TYPE = late_pattern(r"(?:^|[-_:])(?:i?q[1-8](?:_[a-z0-9_]+)?|gguf)$")
 
 # Between a command and the GPUs behind it.
 ON = late_pattern(r"(?i)(?<!\s)\s+(?:on|with|auf|mit|en|con|sur|avec)\s+(?=\S)")

@@ -51,6 +51,8 @@ def answer(result: Models) -> Answer:
 def _nothing(result: Models) -> Verdict:
     if result.interrupted:
         return Verdict("STOPPED", "close", f"before a model was found that runs here, of {result.looked_at}")
+    if not result.looked_at:
+        return Verdict("NONE IS KNOWN", "fails", "no model of the catalogue has this name, purpose and licence")
     looked = f"{result.looked_at} were looked at, {result.possible} planned"
     return Verdict("NOTHING FITS", "fails", f"no model of the catalogue runs here; {looked}")
 

@@ -4,7 +4,7 @@ import {$} from "./dom.js";
 let current = null;
 
 export class Refused extends Error {
-  constructor({error, hint = "", field = "", kind = "", meant = [], wrong = ""}) { super(error); Object.assign(this, {hint, field, kind, meant, wrong}); }
+  constructor({error, hint = "", field = "", kind = "", meant = [], wrong = "", usual = []}) { super(error); Object.assign(this, {hint, field, kind, meant, wrong, usual}); }
 }
 
 // words: what is being done, for people. body: an object for a job, or a text or file to be read.

@@ -8,6 +8,7 @@ export function formOf(view) { return document.querySelector(`[data-form="${view
 
 export function showForm(view) {
   for (const form of document.querySelectorAll("[data-form]")) form.hidden = form.dataset.form !== view;
+  for (const name of ["cards", "compare"]) formOf(name).elements.context.placeholder = place.command ? "the command's" : "8192"; // that is what is asked then
 }
 
 // whole: fields that nothing is said of are empty.

@@ -4,7 +4,7 @@ import {type, wireBox} from "./box.js";
 import {drawCharts} from "./charts.js";
 import {wireControls} from "./controls.js";
 import {$, tag} from "./dom.js";
-import {fillForm} from "./forms.js";
+import {fillForm, formOf} from "./forms.js";
 import {keep, kept, resume} from "./kept.js";
 import {place, recall, step} from "./place.js";
 import {takeRun} from "./readings.js";
@@ -25,6 +25,7 @@ function read(text, file, name) {
   Object.assign(place, {text, file, name, unread: true, view: "", stage: "", words: "", command: "", model: "", understood: [], runs: [], tabs: [], applied: [], moved: {},
     fixed: false, engine: ""});
   if (!place.chosen) place.gpu = "";
+  place.earlier = place.chosen;
   settle();
 }
 
@@ -35,7 +36,7 @@ function change(fields) {
   settle();
 }
 
-function chooseGpu(gpu) { change({gpu, chosen: Boolean(gpu)}); }
+function chooseGpu(gpu) { change({gpu, chosen: Boolean(gpu), earlier: false}); }
 
 let timer = 0;
 // A control was moved: the plan follows, and so does the view that is open.
@@ -159,7 +160,8 @@ async function offer() {
   const known = await (await fetch("/api/catalog")).json();
   const options = list => list.map(value => tag("option", {value}));
   $("gpus").replaceChildren(...options(known.gpus));
-  $("models").replaceChildren(...options(known.models));
+  // More than a thousand names: they are suggested once the field that they belong to is entered.
+  formOf("diff").elements.model.addEventListener("focus", () => $("models").replaceChildren(...options(known.models)), {once: true});
   if (!$("release").options.length) drawReleases(known.releases, {name: known.engines[0].name, version: known.releases[0]});
   place.live = known.live;
   document.documentElement.dataset.ready = "1";

@@ -3,8 +3,8 @@
 import {keep, write} from "./kept.js";
 
 // text, file: the user's own. unread: the server has not said yet what it is. moved: controls that the command does not
-// have yet. view: "" lets the text choose it. engine: the release; chosen, fixed: by the user, and not by a text.
-export const place = {view: "", text: "", file: null, name: "", unread: false, stage: "", words: "", command: "", model: "", gpu: "", chosen: false,
+// have yet. view: "" lets the text choose it. engine: the release; chosen, fixed: by the user, and not by a text; earlier: before this text was there.
+export const place = {view: "", text: "", file: null, name: "", unread: false, stage: "", words: "", command: "", model: "", gpu: "", chosen: false, earlier: false,
   engine: "", fixed: false, cache: "cold", own: false, tabs: [], at: 0, runs: [], run: 0, applied: [], moved: {}, forms: {}, live: ""};
 
 const LONGEST = 7000;

@@ -35,7 +35,8 @@ function takeRuns(answer) {
 export function takeRun() {
   const run = place.runs[place.run];
   Object.assign(place, {command: run.command, model: run.command ? "" : run.model, engine: run.request, understood: run.understood});
-  if (run.gpu && !place.chosen) place.gpu = run.gpu;
+  if (run.own_gpu) place.chosen = false; // the log is of another card than the one that was chosen before
+  if (run.own_gpu || run.gpu && !place.chosen) place.gpu = run.gpu;
   if (run.releases.length) drawReleases(run.releases, {name: run.request.split("==")[0], version: run.request.split("==")[1] ?? ""});
 }
 
@@ -58,5 +59,6 @@ export function takePlan(answer) {
   if (place.tabs[place.at]) Object.assign(place.tabs[place.at], {command: answer.command, request: answer.request, gpu: answer.gpu, outcome: answer.verdict.outcome});
   drawReleases(answer.releases, answer.engine);
   drawControls(answer.controls);
+  $("cache").parentElement.hidden = !answer.compiles;
   $("build").hidden = !place.own && answer.verdict.refusal !== "card";
 }

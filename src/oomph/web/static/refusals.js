@@ -5,7 +5,7 @@ const TITLES = {offline: "You are offline", gone: "The server does not answer", 
   hub_error: "The hub did not give it", unknown_cache: "This cannot be planned yet", cannot_plan: "This cannot be planned", bug: "This is a fault of oomph"};
 
 // meant: names that are known. wrong: the one that is not.
-export function refusalView({message, hint = "", kind = "", field = "", meant = [], wrong = ""}, text) {
+export function refusalView({message, hint = "", kind = "", field = "", meant = [], wrong = "", usual = []}, text) {
   const title = TITLES[field === "gpu" && kind !== "gone" ? "gpu" : kind] ?? "No answer";
   const box = tag("div", {class: "empty refusal", "data-kind": kind}, tag("h1", {}, title), tag("p", {}, sentence(message)));
   const told = (meant.length && /^did you mean/.test(hint)) || /(^|\W)(oomph |--\w)/.test(hint) ? "" : hint; // the page has no command line
@@ -15,6 +15,7 @@ export function refusalView({message, hint = "", kind = "", field = "", meant = 
     const buttons = meant.map(name => tag("button", {type: "button", ...(field === "gpu" ? {"data-gpu": name} : {"data-box": inBox(name)})}, name));
     box.append(tag("p", {class: "meant"}, tag("span", {}, "Did you mean"), ...buttons));
   }
+  if (usual.length) box.append(tag("p", {class: "meant"}, ...usual.map(name => tag("button", {type: "button", "data-gpu": name}, name))));
   if (kind === "gone" || kind === "offline" || kind === "slow") box.append(tag("button", {type: "button", class: "main again"}, "Ask again"));
   return box;
 }

@@ -50,8 +50,8 @@ async function currentAnswer(gone, fresh) {
 function read() {
   if (place.file?.size > LARGEST)
     throw {message: `${place.name} is larger than 200 MB`, hint: "type the path of a checkpoint instead, or cut the log: its first lines and its last ones say it all", field: "text"};
-  const {name, gpu, chosen, stage, fixed, engine, live} = place;
-  const query = new URLSearchParams({name, gpu: chosen ? gpu : live, chosen: chosen ? "1" : "0", engine: fixed ? engine : "", stage});
+  const {name, gpu, chosen, earlier, stage, fixed, engine, live} = place;
+  const query = new URLSearchParams({name, gpu: chosen ? gpu : live, chosen: chosen ? "1" : "0", earlier: earlier ? "1" : "0", engine: fixed ? engine : "", stage});
   return ask("/api/read?" + query, place.file ?? place.text, name ? `Reading ${name}` : "Reading");
 }
 

@@ -1,0 +1,90 @@
+"""The GPUs of a question: those that are meant together, others named as an alternative, and how many are asked for."""
+
+import re
+from itertools import pairwise
+
+from oomph.commands.questions import words
+from oomph.commands.questions.pieces import Text, spans
+from oomph.errors import CommandError, OomphError
+from oomph.text.late import late_pattern
+
+
+def take_gpus(text: Text) -> tuple[str, list[str], bool]:
+    """(the GPUs, others that were named beside them as an alternative, whether how many of them is the question)."""
+    while match := words.VRAM.search(text.left):  # "24GB of VRAM": a size is a card of that size
+        text.left = text.left[: match.end(1)] + " " * (match.end() - match.end(1)) + text.left[match.end() :]
+        text.text = text.text[: match.end(1)] + " " * (match.end() - match.end(1)) + text.text[match.end() :]
+    places: list[tuple[int, int]] = []
+    while span := next((span for span in spans(text) if is_gpu(text.text[slice(*span)])), None):
+        places.append(span)
+        text.drop(*span)
+        if len(places) == 4:
+            break
+    places = _without_sizes(text, sorted(places))
+    if not places:
+        return "", [], False
+    is_counted = words.HOW_MANY.search(text.text[: places[0][0]].lower()) is not None
+    cards = [ARTICLE.sub("", " ".join(text.text[start:end].split())).rstrip(" -") for start, end in places]
+    if is_counted:
+        cards[0] = re.sub(r"(?<=\w)s$", "", cards[0])
+    if text.asked(words.LAPTOP):
+        cards = [_mobile(card) for card in cards]
+    between = [text.text[end:start].lower() for (_, end), (start, _) in pairwise(places)]
+    chosen, others = [cards[0]], list[str]()
+    for card, gap in zip(cards[1:], between):
+        joined = re.fullmatch(r"[\s,+]*(?:and|plus|und|y|et|和|\+)?[\s]*(?:an?|one|ein\w*|una?|une?)?\s*", gap)
+        (chosen if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
+    return " + ".join(chosen), others, is_counted
+
+
+def _without_sizes(text: Text, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A size right behind a card that is not made in it ("rtx 3080 16gb") is no second card: it is left, and said."""
+    cards: list[tuple[int, int]] = []
+    for start, end in places:
+        follows = cards and not text.text[cards[-1][1] : start].strip()
+        if follows and words.MEMORY.fullmatch(text.text[start:end]):
+            text.left = text.left[:start] + text.text[start:end].lower() + text.left[end:]
+        else:
+            cards.append((start, end))
+    return cards
+
+
+def _mobile(card: str) -> str:
+    """ "my laptop has a 4060 8gb": the card of that name for laptops, where there is one."""
+    named = f"{words.MEMORY.sub('', card).strip()} laptop"
+    return named if not words.LAPTOP.search(card.lower()) and is_gpu(named) else card
+
+
+def is_one(card: str) -> bool:
+    from oomph.sources.gpu import parse_gpus
+
+    try:
+        return len(parse_gpus(card)) == 1
+    except OomphError:
+        return False
+
+
+def is_gpu(name: str) -> bool:
+    """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
+    has four digits ("4090")."""
+    from oomph.facts.gpus import SeveralCards
+    from oomph.sources.gpu import parse_gpus
+    from oomph.sources.shared_gpu import NoSize
+
+    low = " ".join(name.lower().split())
+    has_digit = any(char.isdigit() for char in low)
+    if not 2 <= len(low) <= 120 or (not has_digit and " " not in low):
+        return False
+    if re.fullmatch(r"[\d.]+|\d+\s?[kbmt]", low) and not re.fullmatch(r"\d{4}", low):
+        return False
+    try:
+        return bool(parse_gpus(low))
+    except CommandError as refused:
+        is_asked = isinstance(refused, NoSize) or (has_digit and isinstance(refused, SeveralCards))
+        return is_asked and "," not in low and not _SPEAKING.intersection(low.split())
+    except OomphError:
+        return False
+
+
+ARTICLE = late_pattern(r"^(?:(?:an?|my|the|eine[mrn]?|une?|una)\s+|我有|我的)(?=\S)", re.IGNORECASE)
+_SPEAKING = frozenset(words.PLAIN - {"mac", "macbook", "laptop", "max", "mini", "my", "a", "an", "one", "card", "gpu"})
