@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import secrets60
+from hypothesis import HealthCheck, given, settings, strategies
 
 from oomph.cli.main import main
 from oomph.sources.hub import transport
-from oomph.text.redaction import Secrets, hide_secrets
+from oomph.text.redaction import Secrets, _may_hold_one, hide_secrets
+from oomph.text.secrets.words import _SHAPES
 
 FILLED = secrets60.filled()
 FLAGS, ENVIRONMENT, DOCKER = FILLED[:6], FILLED[6:18], FILLED[18:24]
@@ -184,3 +186,21 @@ def test_a_secret_of_letters_alone_is_no_placeholder() -> None:
     for line in ("HF_TOKEN=NOPmeMjvqPVStNKiaEdFrRgSnRFsTHs", '"password": "CiAhzCueQpBenQ",'):
         assert "***" in Secrets().hide(line)
     assert Secrets().hide("HF_TOKEN=YOUR_TOKEN") == "HF_TOKEN=YOUR_TOKEN"
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_no_key_passes_the_first_look(shape: str) -> None:
+    """A text is looked through only where a needle, a separator or a long run stands in it: every shape has one."""
+
+    @settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(strategies.from_regex(re.compile(shape, re.ASCII), fullmatch=True))
+    def holds(key: str) -> None:
+        assert _may_hold_one(key) or len(key) < 20, key
+
+    holds()
+
+
+def test_screens_of_plans_are_not_looked_through(capsys: pytest.CaptureFixture[str]) -> None:
+    """To compile what looks for secrets takes as long as the plan itself."""
+    for model, gpu in (("Qwen/Qwen3-8B", "RTX 4090"), ("deepseek-ai/DeepSeek-V3.1", "8x H100")):
+        assert not _may_hold_one(call(capsys, "plan", "--no-advice", "--gpu", gpu, "--", "vllm", "serve", model))

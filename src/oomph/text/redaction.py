@@ -20,9 +20,11 @@ from oomph.text.secrets.places import (
     DEFAULT,
     NAMED,
     NEEDLES,
+    NO_NEEDLES,
     NOT_ASCII_NEEDLES,
     ONLY_WITH,
     OPEN,
+    OPTION,
     PAIRED,
     PHRASE,
     SPACED,
@@ -54,6 +56,8 @@ HIDDEN = "***"
 _SHORTEST = 6  # a shorter value is hidden in its place only: elsewhere it could be any word
 _MOST_KNOWN = 1000
 _MOST_IN_ONE_VALUE = 8  # names that a value may hold, each with the rest as its value
+_SEPARATORS = frozenset(":=&?%@$;,")
+_RUN = "[A-Za-z0-9]{16}"
 _LONG = 20  # characters of a word that could be a key by its looks alone
 _NEEDLES_OF_NAMES = ("TOKEN", "KEY", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH", "WEBHOOK")
 # A container's variable is hidden unless an engine reads it.
@@ -329,11 +333,30 @@ def _with_letters(text: str) -> str:
 
 
 def _may_hold_one(text: str) -> bool:
+    """Most screens hold none, and to compile what looks for one takes as long as a plan."""
     text = _with_letters(text)
-    lowered = text.lower().replace("tokens", " ")  # of a cache: no secret's name ends so
-    if any(needle in lowered for needle in NEEDLES) or any(len(word) >= _LONG for word in text.split()):
+    lowered = text.lower()
+    for word in NO_NEEDLES:
+        lowered = lowered.replace(word, " ")
+    if any(needle in lowered for needle in NEEDLES) or pattern(OPTION).search(lowered):
+        return True
+    if any(_may_be_one(word) for word in _without_bars(text).split() if len(word) >= _LONG):
         return True
     return not text.isascii() and any(needle in lowered for needle in NOT_ASCII_NEEDLES)
+
+
+def _may_be_one(word: str) -> bool:
+    """Of several parts (host:port:base:user:password), or with a long run: no model's name, no flag. Shapes of keys
+    whose runs are shorter have a needle."""
+    return not _SEPARATORS.isdisjoint(word.strip(",:;\"'()")) or pattern(_RUN, cased=True).search(word) is not None
+
+
+def _without_bars(text: str) -> str:
+    """Without what pictures of memory are drawn with: no key has four such signs in a row."""
+    text = text.replace("|", " ")
+    for sign in "#=-~+.":
+        text = text.replace(sign * 4, " ")
+    return text
 
 
 def _with_ends(text: str) -> tuple[str, bool]:

@@ -11,12 +11,18 @@ from functools import cache
 # Every text with a secret has one of these, or a word in no order. Most outputs have none, and for them nothing is compiled.
 NEEDLES = (
     "key", "token", "secret", "pass", "pwd", "pw", "credential", "bearer", "basic", "auth", "hook", "@", "psk", "pat", "jwt", "dsn",
-    "hf_", "sk-", "sk_", "rk_", "gh", "glpat", "glsa", "xox", "xapp", "nvapi", "r8_", "akia", "asia", "ltai", "aiza", "ya29",
-    "eyj", "pypi-", "npm_", "dckr", "gsk_", "tvly", "api_org", "-e", "--env", "-u ", "--user", "sig", "policy=", "x-amz",
+    "hf_", "sk-", "sk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat", "glsa", "xox", "xapp", "nvapi", "r8_", "akia", "asia", "ltai", "aiza", "ya29",
+    "eyj", "pypi-", "npm_", "dckr", "gsk_", "tvly", "api_org", "--env", "-u ", "--user", "sig", "policy=", "x-amz",
     "x-goog", "code", "cookie", "login", "literal", "sg.", "hvs.", "dop_v1", "dapi", "gocspx", "shpat", "lin_api", "identified",
-    "rpa_", "xai-", "pplx-", "atatt", "data:", " -a ", " -w ", " -k ", " -t ", "<<<", "telegram", "hc-ping", "-p", "sudo -s", "/user:", "alias set",
+    "rpa_", "xai-", "pplx-", "atatt", "data:", " -a ", " -w ", " -k ", " -t ", "<<<", "telegram", "hc-ping", "sudo -s", "/user:", "alias set",
+    "pk_live", "pk_test", "pk-lf", "whsec_", "gldt-", "glrt-", "glptt-", "glsoat-", "glcbt-", "glimt-", "glft-", "glagent-", "glc_", "abia", "acca",
+    "akid", "1//0", "hvb.", "hvr.", "shpss", "shpca", "shppa", "atctt", ":aa", "ntn_", "figd_", "sntry", "sq0", "pmak-", "pul-", "atlasv1", "hrku-",
+    "fm1", "fm2", "fo1", "fo2", "nfp_", "pnu_", "pnb_", "tgp_v1", "jina_", "lsv2_", "swmtkn", "sha256~",
     "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:",
 )  # fmt: skip
+OPTION = r"(?<![\w-])-[ep]"  # -e NAME=..., -pSECRET; not those of --enforce-eager and --port
+# Words that stand on every screen and hold a needle: a secret's name does not end so.
+NO_NEEDLES = ("tokens", "decode", "encode")
 NOT_ASCII_NEEDLES = ("密", "令牌", "口令", "парол", "ключ", "パスワード", "비밀번호", "schlüssel", "clé")
 
 QUOTE = r"\\{0,3}[\"'`]"
