@@ -10,6 +10,7 @@ that are rare on purpose; what is a word or stands behind no name stays out of i
 `_sixth`: passwords that are words, 64 of 75 and 1 of 262 by somebody who had not read the rules; 73 of 75 and 3 of 264
 when the rules were finished.
 `_seventh`, by somebody who had not read them: 71 of 75, and 4 of 264 ordinary lines (public certificates in base64).
+`_eighth`, of the same hand and rarer on purpose: 64 of 75, and 0 of 260.
 """
 
 from __future__ import annotations

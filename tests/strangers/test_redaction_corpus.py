@@ -12,7 +12,20 @@ from calling import call
 from oomph.answers.report import without_places
 from oomph.text.redaction import Secrets
 
-PARTS = ("before", "after", "last", "classes", "first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+PARTS = (
+    "before",
+    "after",
+    "last",
+    "classes",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+)
 LINES = [pair for part in PARTS for pair in corpus.filled(part)]
 ORDINARY = [line for part in PARTS for line in corpus.ordinary(part)]
 OOM = (

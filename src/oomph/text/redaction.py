@@ -18,6 +18,7 @@ from oomph.text.secrets.places import (
     CONTEXT,
     CONTEXT_NEEDLES,
     DEFAULT,
+    FALLBACK,
     NAMED,
     NEEDLES,
     NO_NEEDLES,
@@ -74,6 +75,7 @@ _FOLDER = (
     r"(?<![\w\\])(?:\\{2}(?=n[\w.$-]{0,60}\\\w)|\\{4}(?=n[\w.$-]{0,60}\\{2}\w)|[A-Za-z]:\\{1,2}(?=n[\w.$-]{0,60}\\))"
 )
 _NO_END = "\x1b"
+_IN_QUOTES = (CALL, DEFAULT, FALLBACK)  # without quotes the value is an expression
 
 
 class Secrets:
@@ -98,7 +100,7 @@ class Secrets:
                     marked = rule.sub(lambda match: self._hide_value(match[0]), marked)
                 else:
                     marked = rule.sub(lambda match, name=name: self._hide_place(match, name), marked)  # type: ignore[misc]
-            for head in (PAIRED, NAMED, CALL, DEFAULT, TAG, SPACED, TOLD, CELL):
+            for head in (PAIRED, NAMED, CALL, DEFAULT, FALLBACK, TAG, SPACED, TOLD, CELL):
                 marked = self._hide_named(marked, head)
             marked = pattern(SHAPE, cased=True).sub(lambda match: self._hide_value(match[0]), marked)
             marked = self._hide_keys(marked)
@@ -267,9 +269,9 @@ class Secrets:
                 if count > _MOST_IN_ONE_VALUE:
                     position = value.end()
                     continue
-            if value is None or (head in (SPACED, CALL, DEFAULT, TOLD, CELL) and value["list"] is not None):
+            if value is None or (head in (SPACED, *_IN_QUOTES, TOLD, CELL) and value["list"] is not None):
                 continue
-            if head in (CALL, DEFAULT) and value["quoted"] is None:
+            if head in _IN_QUOTES and value["quoted"] is None:
                 continue  # option("--token", envvar="HF_TOKEN")
             place = Place(match, value, certainty, head, text)
             if (span := place.secret_span()) is None:
@@ -365,13 +367,14 @@ def _with_ends(text: str) -> tuple[str, bool]:
         return text, False
     text = pattern(_FOLDER).sub(lambda folder: folder[0] + _NO_END, text)
     for end, mark in _ENDS:
-        text = text.replace(end, mark)
+        tab, sign = end[:-1] + "t", "\t" + mark[0]
+        text = text.replace(end, mark).replace(mark + tab, mark + sign)
     return text, True
 
 
 def _without_ends(text: str) -> str:
     for end, mark in _ENDS:
-        text = text.replace(mark, end)
+        text = text.replace(mark, end).replace("\t" + mark[0], end[:-1] + "t")
     return text.replace(_NO_END, "")
 
 

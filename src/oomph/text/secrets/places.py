@@ -18,7 +18,7 @@ NEEDLES = (
     "pk_live", "pk_test", "pk-lf", "whsec_", "gldt-", "glrt-", "glptt-", "glsoat-", "glcbt-", "glimt-", "glft-", "glagent-", "glc_", "abia", "acca",
     "akid", "1//0", "hvb.", "hvr.", "shpss", "shpca", "shppa", "atctt", ":aa", "ntn_", "figd_", "sntry", "sq0", "pmak-", "pul-", "atlasv1", "hrku-",
     "fm1", "fm2", "fo1", "fo2", "nfp_", "pnu_", "pnb_", "tgp_v1", "jina_", "lsv2_", "swmtkn", "sha256~",
-    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:",
+    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
 )  # fmt: skip
 OPTION = r"(?<![\w-])-[ep]"  # -e NAME=..., -pSECRET; not those of --enforce-eager and --port
 # Words that stand on every screen and hold a needle: a secret's name does not end so.
@@ -47,6 +47,8 @@ CALL = rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},\s{{0
 DEFAULT = (
     rf"[(,\[]\s{{0,4}}{QUOTE}(?P<name>[\w$.-]{{1,100}}){QUOTE}\s{{0,4}},[^\n]{{0,200}}?\bdefault\s{{0,4}}=\s{{0,4}}"
 )
+# What a program takes where no variable gives one: os.getenv("HF_TOKEN") or "..."
+FALLBACK = rf"\b(?:getenv|environ|env)(?:\.get)?[.(\[]{{1,2}}\s?(?:{QUOTE})?(?P<name>[\w-]{{1,100}})(?:{QUOTE})?[)\]]{{0,2}}\s?(?:or|\|\||\?\?)\s?"
 TAG = r"<(?P<name>[\w.:-]{1,80})>"
 # A manifest's {name: HF_TOKEN, value: ...}, a comment between them, <add key="..." value="..."/>; a default of Terraform's variable.
 PAIRED = (
@@ -84,6 +86,10 @@ _PASSWORDS = (
     # a database: where it is, the user, the password
     rf"\b(?:pdo|mysqli|(?:mysqli?|mysqldb|pymysql|psycopg\d?|py?odbc|pg|oci|mssql|drivermanager)[_.]\w{{0,4}}connect(?:ion)?)\((?:\s{{0,4}}{QUOTE}[^\"'\\\n]{{1,200}}{QUOTE},){{2}}\s{{0,4}}(?={QUOTE})",
     rf"\b\w{{0,40}}(?:auth|credentials?|login)\s?=?\s?\(\s{{0,4}}{QUOTE}[^\"'\n]{{1,100}}{QUOTE},\s{{0,4}}(?={QUOTE})",
+    # a command that asks for one is given it, or an option that takes what a command prints
+    r"\b(?:kinit|passwd|chpasswd|su|sudo|cryptsetup|gpg|smbclient|ssh-add|vault|docker|podman|helm|gh|hf|huggingface-cli|npm|twine)\b[^\n|;<]{0,120}<<<\s?",
+    rf"(?<![\w-])--?[\w-]{{0,30}}(?:pass|token|secret|key)[\w-]{{0,20}}[ =](?:[<$]\(|{QUOTE})\s{{0,2}}(?:echo|printf)\s{{1,4}}",
+    rf"\bjwt\.(?:en|de)code\([^\n,]{{1,200}},\s{{0,4}}b?(?={QUOTE})", rf"\b(?:schtasks)\s{_REST}?/rp\s", rf"\b(?:plink|pscp|psftp|psexec\d*|evil-winrm)\s{_REST}?-pw?\s",
     rf"ConvertTo-SecureString\s{{1,4}}(?:-(?:String|AsPlainText|Force)\s{{1,4}}){{0,3}}(?={QUOTE})", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
 )  # fmt: skip
 # Commands that may be given one, in whose place other words may stand as well.
@@ -104,17 +110,19 @@ PATTERNS = {
     "address": r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://)(?P<bare>[^\s/\"'<>]{1,400})(?=@)",
     "webhook": rf"(?P<before>https?://(?:{'|'.join(_WEBHOOKS)}))(?P<bare>[^\s\"'<>)\]]{{4,4000}})",
     "query": r"(?P<before>(?:[?&;]|%26)(?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|"
-    r"signature|sig|policy|key-pair-id|auth|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
+    r"signature|sig|policy|key-pair-id|auth|ticket|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
     "password": rf"(?P<before>{'|'.join(_PASSWORDS)}){_PLAIN}",
     "login": rf"(?P<before>{'|'.join(_LOGINS)}){_PLAIN}",
     "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
-    r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
+    r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login|passwd|kinit|cryptsetup)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
     "piped": rf"(?P<before>){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
     # {value: ..., name: HF_TOKEN}: what sorts keys otherwise than people do
     "value first": rf"(?P<before>\bvalue(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}){_PLAIN}(?=[\s,;#]{{1,80}}(?:{QUOTE})?(?P<key>name|key)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?(?P<name>[\w$.-]{{1,100}}))",
     "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
     "netrc": r"(?P<before>\b(?:login|machine|default)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
     "pgpass": r"(?P<before>(?<![\w.:*-])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,60}:[\w*.-]{1,60}:)(?P<bare>[^\s:\"')]{4,200})",
+    # the quotes are around the name as well
+    "quoted variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?P<q>{QUOTE})(?P<name>[A-Za-z_]\w{{0,80}})=)(?P<quoted>[^\\\"'\n]{{0,4000}})(?=(?P=q))",
     "variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?:{QUOTE})?(?P<name>[A-Za-z_]\w{{0,80}})=)"
     rf"(?:{QUOTE}(?P<quoted>[^\\\"']{{0,4000}}){QUOTE}|(?P<bare>[^\s\"'\\]{{1,4000}}))",
     "user": rf"(?P<before>(?<![\w-])(?:-u|--user|--proxy-user|-U)[\s=]{{1,4}}(?:{QUOTE})?[^\s:\"'\\]{{1,200}}:)(?P<bare>[^\s\"'\\]{{1,400}})",
@@ -126,7 +134,7 @@ PATTERNS = {
 ONLY_WITH = {
     "password": (
         "login", "pass", "-p", "-a", "-w", "-e ", "securestring", "<<<", "net use", "keygen", "auth", "credential", "pdo(", "mysqli", "connect", "smbclient", "--cert",
-        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified",
+        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified", "jwt.", "schtasks", "plink", "pscp", "psftp", "psexec", "winrm", "key", "token",
     ),
     "login": ("login", "pass", "-t", "-b", "securestring", "set_", "lookup", "basic_auth(", " set ", "user", "secret", "keyvault", "http-basic", "key(", "fernet", "encrypt"),
     "piped": ("securestring",),
@@ -146,6 +154,8 @@ BLOCKS = {
     r"(?=[ \t]{0,40}kind:[ \t]{0,4}Secret)",
     # only a Secret has it
     "string data": r"(?P<before>(?:^[ \t]{0,40}|[\"'])stringData:[ \t\x1c-\x1e]{0,4}\n)(?P<block>(?:[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
+    "below": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t\x1c-\x1e]{0,4}\n)"
+    r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?<!:)(?<!:[\x1c-\x1e])(?:\n|\Z)){1,8})",
     "text": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t]{0,4}[|>][+-]?\d?[ \t\x1c-\x1e]{0,4}\n)"
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
     "cookies": rf"(?P<before>(?<![a-z])cookies(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
@@ -156,6 +166,7 @@ ENTRIES = {
     "kind first": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
     "kind last": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
     "string data": r"^(?P<before>[ \t]{1,40}(?:[\w.-]{1,200}:[ \t]{1,8}|[\w.-]{1,100}=)?)(?P<bare>(?![|>\s])[^\n\x1c-\x1e]{1,8000})",
+    "below": r"^(?P<before>[ \t]{1,80}(?:value|default|inline|plaintext):[ \t]{1,8}[\"']?)(?P<bare>(?![|>\s\[{])[^\s\"',]{4,8000})",
     "text": r"^(?P<before>[ \t]{1,80})(?P<bare>(?!\s)[^\n\x1c-\x1e]{1,8000})",
     "cookies": rf"(?P<before>{QUOTE}\s{{0,4}}:\s{{0,4}}{QUOTE})(?P<bare>[^\\\"'`]{{1,4000}})",
     "cookie": r"(?P<before>(?<![\w.-])(?!(?:path|domain|expires|max-age|samesite|version|priority)=)[\w.!#$%&*+^|~-]{1,200}=)(?P<bare>[^;\s]{1,4000})",

@@ -5,7 +5,20 @@ What stands around a value decides where its looks do not: in `PASSWORD=maple` a
 
 import re
 
-from oomph.text.secrets.places import CALL, CELL, DEFAULT, PAIRED, PGPASS_LINE, SETS, SPACED, TAG, TOLD, VERB, pattern
+from oomph.text.secrets.places import (
+    CALL,
+    CELL,
+    DEFAULT,
+    FALLBACK,
+    PAIRED,
+    PGPASS_LINE,
+    SETS,
+    SPACED,
+    TAG,
+    TOLD,
+    VERB,
+    pattern,
+)
 from oomph.text.secrets.words import (
     Says,
     disorder,
@@ -68,10 +81,10 @@ class Place:
         if self.certainty is not Says.SECRET or self.op == ":-":
             return False
         is_variable, is_own = self.name.isupper() and len(self.name) > 4, is_compound(self.name)
-        ends = self.following[:1] in ("", "\n", "\r")
+        ends = self.following[:1] in ("", "\n", "\r", "\x1c", "\x1d", "\x1e")
         if key in ("header", "list"):
             return key == "header" or is_own
-        if self.kind in (PAIRED, CALL, DEFAULT, TAG):
+        if self.kind in (PAIRED, CALL, DEFAULT, FALLBACK, TAG):
             return is_variable or key == "quoted" or (self.kind == TAG and is_own)
         if self.is_spaced:
             before = self.text[max(0, self.start - 200) : self.start]
@@ -142,6 +155,8 @@ class Place:
             return True
         if self.has_verb or self.in_table:
             return is_random(value) and not (self.in_table and (is_sum(value) or self.following[:1].isalnum()))
+        if key == "quoted" and words_of(self.name)[-1].startswith(("passw", "passphrase")):
+            return not is_sentence(value) and not is_reference(value) and not is_template(value)
         if key == "quoted":
             return " " not in value and not is_plain_word(value) and not is_reference(value) and not is_template(value)
         return is_random(value) and (is_key(value) or (len(value) >= 12 and "/" not in value and not is_sum(value)))
