@@ -150,7 +150,7 @@ def test_a_command_alone_has_no_name() -> None:
     ],
 )
 def test_a_tag_of_another_project_is_no_release(image: str, source: str) -> None:
-    text = f"services:\n  a:\n    image: {image}\n    command: [vllm, serve, Qwen/Qwen3-8B]\n"
+    text = f"services:\n  a:\n    image: {image}\n    entrypoint: vllm\n    command: [serve, Qwen/Qwen3-8B]\n"
     (entry,) = read_deployments([text])
     assert entry.deployment is not None and entry.deployment.engine.version_from == source
 

@@ -254,8 +254,39 @@ def test_images_before_0_11_1_start_the_api_server():
     assert (d.model, d.engine.version) == ("org/m", "0.10.2")
     with pytest.raises(CommandError, match="takes the model as --model"):
         parse_command(["docker", "run", "vllm/vllm-openai:v0.10.2", "org/m"])
-    d = parse_command(["docker", "run", "vllm/vllm-openai:v0.21.0", "vllm", "serve", "org/m"])
-    assert d.model == "org/m" and "leave `vllm serve` out" in d.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("docker run vllm/vllm-openai:v0.21.0 vllm serve org/m", "leave 'vllm serve' out"),
+        ("docker run --gpus all vllm/vllm-openai bash -c 'vllm serve org/m'", "would stop at 'bash'"),
+        ("docker run lmsysorg/sglang:latest --model-path org/m", "starts no server by itself"),
+        ("docker run nvcr.io/nvidia/tensorrt-llm/release:1.2.0 --tp_size 2", "starts no server by itself"),
+        ("FROM vllm/vllm-openai:v0.21.0\nCMD vllm serve org/m\n", "would stop at '/bin/sh'"),
+        (
+            "services:\n  a:\n    image: vllm/vllm-openai:v0.21.0\n    command: vllm serve org/m\n",
+            "leave 'vllm serve' out",
+        ),
+    ],
+)
+def test_an_official_image_ends_at_words_that_it_does_not_take(text, words):
+    with pytest.raises(CommandError, match=words):
+        one(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run --entrypoint '' vllm/vllm-openai:v0.21.0 vllm serve org/m",
+        "docker run my.org/vllm-openai:v0.21.0 vllm serve org/m",
+        "docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path org/m",
+        "FROM vllm/vllm-openai:v0.21.0 AS base\nENTRYPOINT []\nFROM base\nCMD vllm serve org/m\n",
+        "services:\n  a:\n    image: vllm/vllm-openai:v0.21.0\n    entrypoint: []\n    command: vllm serve org/m\n",
+    ],
+)
+def test_an_entry_point_that_is_taken_away(text):
+    assert one(text).model == "org/m"
 
 
 def test_kserve():

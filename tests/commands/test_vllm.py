@@ -124,6 +124,7 @@ def test_spellings_of_a_release(version, words, flags):
         ("--enforce-eager=1", "ignored explicit argument '1'"),
         ("--compilation-config {", "it is not valid JSON"),
         ("--compilation-config [1]", "must be a JSON object"),
+        ("--hf-overrides {max", "must be a JSON object"),
         ("--compilation-config {\"a\":NaN}", "NaN is not a number"),
         ("--compilation-config.a", "expected one argument"),
         ('--compilation-config {"cudagraph_capture_size":[1]}', "did you mean cudagraph_capture_sizes?"),

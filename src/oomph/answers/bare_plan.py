@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -110,16 +111,28 @@ def _visible(deployment: Deployment, gpus: tuple[Device, ...]) -> tuple[Device, 
     variables = deployment.environment
     inside = _numbered(deployment.gpu_ids or variables.get("NVIDIA_VISIBLE_DEVICES", ""), gpus)
     # a container counts the GPUs that it is given from 0 on
-    own = _numbered(variables.get("CUDA_VISIBLE_DEVICES") or variables.get("HIP_VISIBLE_DEVICES", ""), inside or gpus)
+    text = variables.get("CUDA_VISIBLE_DEVICES", variables.get("HIP_VISIBLE_DEVICES"))
+    if text is not None and text.strip() in ("", "-1"):
+        raise CommandError("CUDA_VISIBLE_DEVICES hides every GPU from the process: leave it out, or number the cards")
+    own = _numbered(text or "", inside or gpus)
     return own or inside or (gpus[: deployment.gpu_count] if deployment.gpu_count else gpus)
 
 
 def _numbered(text: str, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
-    """The GPUs that a list of numbers names; () where it is no such list."""
+    """The GPUs that a list of numbers names; () where it is no such list.
+
+    CUDA takes no number behind the first that there is not. Where no more cards are named than numbers, these cards are
+    taken for those.
+    """
     parts = text.replace(" ", "").split(",")
-    if not all(part.isascii() and part.isdigit() and int(part[:6]) < len(gpus) for part in parts):
+    if not all(part.isascii() and part.isdigit() for part in parts):
         return ()
-    return tuple(gpus[int(part)] for part in dict.fromkeys(parts))
+    known = list(takewhile(lambda part: int(part[:6]) < len(gpus), parts))
+    if len(known) < len(parts) and len(gpus) <= len(parts):
+        return ()
+    if not known:
+        raise CommandError(f"GPU {parts[0][:6]} is not there: {len(gpus)} are named, counted from 0")
+    return tuple(gpus[int(part)] for part in dict.fromkeys(known))
 
 
 def _says_one(gpu: object) -> bool:

@@ -92,7 +92,7 @@ class Call(Struct, frozen=True):
     memory_limit: int = 0  # bytes of host memory that the wrapping gives it; 0 = it does not say
     gpu_memory: str = ""  # what it may use of each card: "20000MiB", "50%" (HAMi, vGPU software); "" = all
     gpu_name: str = ""  # the GPUs that the wrapping names, as --gpu takes them; "" = it does not say
-    refusal: OomphError | None = None  # one of several that cannot be read, and why: the words are then empty
+    refusal: OomphError | None = None  # why it cannot be read (the words are then empty) or would end at once
     files: dict[str, str] = {}  # path -> text that the script around the command has written there before
     container: bool = False  # it runs in a container, also where no image is named
     mounts: dict[str, str] = {}  # path in the container -> the path of this machine that stands there

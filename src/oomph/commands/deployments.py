@@ -234,8 +234,6 @@ def read_file_text(
 
 
 def _entries(key: str, call: Call, engine: Engine | str | None, path: str) -> list[Entry]:
-    if call.refusal is not None:
-        return [Entry(key, error=call.refusal)]
     try:
         deployments = _deployments(call, engine, path)
     except OomphError as error:  # one of several: the others can still be planned
@@ -256,6 +254,8 @@ def _with_all_that_is_open(error: OomphError, words: Sequence[str]) -> OomphErro
 
 def _deployments(call: Call, release: Engine | str | None, path: str = "") -> list[Deployment]:
     """`path`: of the file that the command is from; "" = it was typed."""
+    if call.refusal is not None:
+        raise call.refusal
     call, mounted = _on_this_machine(_with_config_beside(call, os.path.dirname(path)), os.path.dirname(path))
     place = Place(
         folders_of(path) if path else ("",),

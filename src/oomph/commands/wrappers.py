@@ -195,6 +195,7 @@ def _within(call: Call, depth: int) -> Call:
         memory_limit=call.memory_limit or inside.memory_limit,
         mounts={**inside.mounts, **call.mounts},
         notes=call.notes + inside.notes,
+        refusal=call.refusal or inside.refusal,
     )
 
 

@@ -229,9 +229,9 @@ class EngineProtocol:
         """The command of a container that is given arguments only: the image's own entry point in front of them."""
         return [self.programs[0], *arguments]
 
-    def container_notes(self, image: str, words: Sequence[str]) -> list[str]:
-        """What is wrong with the words that a container of this engine is given."""
-        return []
+    def container_refusal(self, image: str, words: Sequence[str]) -> str:
+        """Why a container of this official image ends at once with the words that it is given; "" = it does not."""
+        return ""
 
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
         """The flags without those in which two servers of the same kind differ: port, host, name."""

@@ -148,8 +148,10 @@ def test_a_parser_that_the_release_does_not_know_is_refused() -> None:
 
 def test_a_word_that_is_no_choice_of_any_release_is_refused_with_a_way_out() -> None:
     serve = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B"
-    for words in ("--attention-backend nosuch", "--quantization nosuch", "--load-format nosuch"):
+    options = ("attention-backend", "quantization", "load-format", "schedule-policy", "grammar-backend", "lora-backend")
+    for words in (f"--{option} nosuch" for option in options):
         answer = plan(f"{serve} {words}", gpu="H100")
         assert f"argument {words.split()[0]}: invalid choice: 'nosuch'" in answer.verdict.message
         assert answer.advice is not None and answer.advice.fixes
-    assert plan(f"{serve} --attention-backend fa3", gpu="H100", advise=False).fits
+    for words in ("--attention-backend fa3", "--schedule-policy lpm", "--max-lora-chunk-size 64"):
+        assert plan(f"{serve} {words}", gpu="H100", advise=False).fits

@@ -36,8 +36,8 @@ def of_chart_values(values: Mapping[str, Any]) -> list[tuple[str, Call]]:
     environment, _ = environment_of(values.get("env"))
     count = gpus_of(values.get("resources"))
     arguments = words_of(words, environment, "args")
-    program = words_of(values["command"], environment, "command") if isinstance(values.get("command"), list) else ()
-    call = docker.container(image, arguments, environment, entrypoint=program, gpu_count=count)
+    program = words_of(values["command"], environment, "command") if isinstance(values.get("command"), list) else []
+    call = docker.container(image, arguments, environment, entrypoint=program or None, gpu_count=count)
     return [("values", container_call(call))]
 
 

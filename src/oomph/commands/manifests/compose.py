@@ -83,7 +83,8 @@ def _calls_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str]
 def _calls(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> list[Call]:
     inside = _environment(service.get("environment"), environment, where)
     image = _fill(str(service.get("image") or ""), environment, where)
-    entrypoint = _words(service.get("entrypoint"), environment, where)
+    entry = service.get("entrypoint")
+    entrypoint = _words(entry, environment, where) if entry is not None else None
     command = _words(service.get("command"), environment, where)
     notes = []
     if service.get("env_file"):

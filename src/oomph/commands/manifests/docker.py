@@ -54,9 +54,10 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:
     inside = _environment(options, environment)
     if words[at] == "exec":
         return Call(tuple(rest[1:]), inside, gpu_count=0)
-    entrypoint = [value for name, value in options if name == "--entrypoint"]
+    named = [value for name, value in options if name == "--entrypoint"]
+    entrypoint = [word for word in named[-1:] if word] if named else None
     count, notes = _gpus(options, inside)
-    call = container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+    call = container(rest[0], rest[1:], inside, entrypoint=entrypoint, gpu_count=count, notes=notes)
     named = [gpus_option(value)[1] for name, value in options if name == "--gpus"]
     call = replace(call, gpu_ids="".join(named[-1:]))
     call = replace(call, mounts=mounts_of(value for name, value in options if name in ("-v", "--volume", "--mount")))
@@ -69,16 +70,27 @@ def container(
     command: Sequence[str],
     environment: Mapping[str, str],
     *,
-    entrypoint: Sequence[str] = (),
+    entrypoint: Sequence[str] | None = None,
     gpu_count: int = 0,
     notes: Sequence[str] = (),
 ) -> Call:
-    """An image with its command: the image's own entry point is put in front where the command leaves it out."""
-    words = [*entrypoint, *command]
+    """An image with its command: the image's own entry point is put in front where the command leaves it out.
+
+    `entrypoint`: what replaces the image's own; None = it stays, () = it is taken away.
+    """
+    words, refusal = [*(entrypoint or ()), *command], ""
     if not entrypoint:
-        words, more = _with_entrypoint(image, words)
-        notes = [*notes, *more]
-    return Call(tuple(words), dict(environment), image=image, gpu_count=gpu_count, notes=tuple(notes))
+        if entrypoint is None and (name := image_engine(image)):
+            refusal = engine_named(name).container_refusal(image, words)
+        words = _with_entrypoint(image, words)
+    return Call(
+        tuple(words),
+        dict(environment),
+        image=image,
+        gpu_count=gpu_count,
+        notes=tuple(notes),
+        refusal=CommandError(refusal) if refusal else None,
+    )
 
 
 def mounts_of(values: Iterable[str]) -> dict[str, str]:
@@ -95,16 +107,15 @@ def mounts_of(values: Iterable[str]) -> dict[str, str]:
     return mounts
 
 
-def _with_entrypoint(image: str, words: list[str]) -> tuple[list[str], list[str]]:
-    """The words with the image's own entry point in front, unless they name a program; and notes."""
+def _with_entrypoint(image: str, words: list[str]) -> list[str]:
+    """The words with the image's own entry point in front, unless they name a program."""
     name = image_engine(image)
     engine = engine_named(name) if name else None
-    notes = engine.container_notes(image, words) if engine else []
     if words and program(words[0]) in _PROGRAMS | {word for one in all_engines() for word in one.programs}:
-        return words, notes
+        return words
     if engine is None:
         raise CannotPlan(f"the image {short(image)} does not say which engine it runs, and neither does its command")
-    return engine.in_container(image, words), notes
+    return engine.in_container(image, words)
 
 
 def _options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

@@ -18,16 +18,16 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
     instructions: dict[str, list[str] | None] = {"ENTRYPOINT": None, "CMD": None}
     variables: dict[str, str] = {}
     inside: dict[str, str] = {}
-    stages: dict[str, str] = {}
+    stages: dict[str, tuple[str, dict[str, list[str] | None]]] = {}
     image = ""
     for word, rest in _instructions(text):
         if word == "FROM":
             words = _filled(rest, {**variables, **environment}).split()
             words = [part for part in words if not part.startswith("--")]
-            image = stages.get(words[0], words[0]) if words else ""
+            image, inherited = stages.get(words[0], (words[0], {})) if words else ("", {})
+            instructions = {"ENTRYPOINT": None, "CMD": None, **inherited}
             if len(words) == 3:
-                stages[words[2]] = image
-            instructions = {"ENTRYPOINT": None, "CMD": None}
+                stages[words[2]] = image, instructions
         elif word in ("ARG", "ENV"):
             pairs = _pairs(_known(rest, {**variables, **environment}))
             variables |= pairs
@@ -39,7 +39,7 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
         return {}
     if entry and entry[:2] == ["/bin/sh", "-c"]:  # the shell form takes no arguments
         command = None
-    call = docker.container(image, command or [], {**variables, **inside}, entrypoint=entry or ())
+    call = docker.container(image, command or [], {**variables, **inside}, entrypoint=entry)
     return {"image": container_call(call)}
 
 

@@ -154,7 +154,8 @@ def _calls(container: Mapping[str, Any], where: str, settings: Settings) -> list
     count = gpus_of(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
     image = str(container.get("image") or f"{DEFAULT} (no image)")
-    return container_calls(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
+    own = command or None
+    return container_calls(docker.container(image, args, environment, entrypoint=own, gpu_count=count, notes=notes))
 
 
 def _is_engine_variable(name: str) -> bool:

@@ -38,7 +38,10 @@ def deployment(call: Call, release: Engine, request: str = "") -> Deployment:
     name = program(call.words[0])
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
-    flags, notes, passed = parse(call.words[1:], is_known_build=not unknown_release(release.version))
+    words = call.words[1:]
+    if name == "llama" and words and words[0][:1] != "-":  # llama serve, llama cli
+        words = words[1:]
+    flags, notes, passed = parse(words, is_known_build=not unknown_release(release.version))
     if request:
         _refuse_gone_flags(call.words[1:], parse_build(release.version))
     for row in ROWS:
@@ -83,7 +86,7 @@ def parse(words: Sequence[str], *, is_known_build: bool = True) -> Parsed:
         if row is not None:
             _set(flags, row, name, _text(row, use))
         elif not name:
-            notes.append(f"{short(use.texts[0])} is no flag of llama.cpp: it would refuse the command")
+            notes.append(_stray(use.texts[0], is_known_build))
         else:
             if not {name, use.words[0]} & (SWITCHES | VALUED | SWITCHED):
                 notes.append(_unknown(name, is_known_build))
@@ -125,6 +128,15 @@ def _unknown(name: str, is_known_build: bool) -> str:
             hint=f"llama.cpp would stop with: error: invalid argument: {name[:80]}{near}",
         )
     return f"{short(name)} is no flag of llama.cpp that oomph knows{near}"
+
+
+def _stray(word: str, is_known_build: bool) -> str:
+    if is_known_build:
+        raise CommandError(
+            f"{short(word)} is no flag of llama.cpp, nor the value of one",
+            hint=f"llama.cpp would stop with: error: invalid argument: {word[:80]}",
+        )
+    return f"{short(word)} is no flag of llama.cpp: it would refuse the command"
 
 
 def _refuse_gone_flags(words: Sequence[str], build: int) -> None:

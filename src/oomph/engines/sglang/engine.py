@@ -77,6 +77,11 @@ class SgLang(EngineProtocol):
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
 
+    def container_refusal(self, image: str, words: Sequence[str]) -> str:
+        if "lmsysorg/sglang" not in image or not words or words[0][:1] != "-":
+            return ""
+        return "the image starts no server by itself: its command begins with `python3 -m sglang.launch_server`"
+
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
         """lmsysorg/sglang has no entry point of its own: a container is given the whole command."""
         starts = ("python", "python3", "sglang", "bash", "sh")

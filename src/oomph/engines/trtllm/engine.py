@@ -87,6 +87,11 @@ class TensorRtLlm(EngineProtocol):
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
 
+    def container_refusal(self, image: str, words: Sequence[str]) -> str:
+        if "tensorrt-llm/release" not in image or not words or words[0][:1] != "-":
+            return ""
+        return "the image starts no server by itself: its command begins with `trtllm-serve`"
+
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
         """NVIDIA's images have no server for an entry point: a container is given the whole command."""
         starts = ("trtllm-serve", "python", "python3", "bash", "sh", "mpirun")

@@ -59,7 +59,7 @@ class Vllm(EngineProtocol):
     nearest = part("facts.vllm.versions", "nearest")
     looked_at = part("facts.vllm.versions", "LOOKED_AT")
     calls_in = part("engines.vllm.command.python_call", "calls_engine")
-    container_notes = part("engines.vllm.command.container", "notes")
+    container_refusal = part("engines.vllm.command.container", "refusal")
     plan = part("engines.vllm.start", "plan_command")
     degrees = (
         *("data_parallel_size", "tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size"),

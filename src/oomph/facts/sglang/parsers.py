@@ -1,4 +1,4 @@
-"""The names that --tool-call-parser and --reasoning-parser take, release by release, and the words of other choices.
+"""The names that --tool-call-parser and --reasoning-parser take, release by release.
 
 Origins: `function_call/function_call_parser.py` ToolCallParserEnum and `parser/reasoning_parser.py` DetectorMap of
 every release; "auto" is a choice of both since 0.5.12 (`server_args.py`).
@@ -41,38 +41,3 @@ class Parsers(Facts):
         ("0.5.21", "+deepseek-v41 +gigachat35 +iquest_q1"),
         ("0.5.23", "+beam +response_template"),
     )
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# What `choices.py` of 0.5.23 and `server_args.py` of 0.5.4 and 0.5.12 let pass, together: a word that none of them has
-# is refused by every release. A word that came or went between them is let pass.
-_LOAD_FORMAT = _words(
-    """auto bitsandbytes dummy expert_pack fastsafetensors flash_rl gguf instanttensor layered mistral npcache
-    presharded private pt remote remote_instance runai_streamer safetensors sharded_state"""
-)
-_QUANTIZATION = _words(
-    """auto-round auto-round-int8 awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq gptq_marlin humming
-    marlin mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed modelslim moe_wna16 mxfp4 mxfp8 mxfp_w4a8
-    nvfp4_online petit_nvfp4 qoq quark quark_int4fp8_moe quark_mxfp4 unquant w4afp8 w8a8_fp8 w8a8_int8"""
-)
-_ATTENTION_BACKEND = _words(
-    """aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 flashinfer flashmla
-    flex_attention hpc_ops intel_amx intel_xpu llada2_cfg_flashinfer minicpm_flashattn minicpm_flashinfer nsa qsa
-    tokenspeed_mla torch_native triton trtllm_mha trtllm_mla wave"""
-)
-_MOE_RUNNER_BACKEND = _words(
-    """aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm flashinfer_cutedsl
-    flashinfer_cutlass flashinfer_megamoe flashinfer_mxfp4 flashinfer_trtllm flashinfer_trtllm_routed hpc_ops
-    humming intel_xpu lora_cutedsl lora_marlin lora_triton marlin megamoe triton triton_kernel"""
-)
-CHOICES = {
-    "quantization": _QUANTIZATION,
-    "attention_backend": _ATTENTION_BACKEND,
-    "prefill_attention_backend": _ATTENTION_BACKEND,
-    "decode_attention_backend": _ATTENTION_BACKEND,
-    "load_format": _LOAD_FORMAT,
-    "moe_runner_backend": _MOE_RUNNER_BACKEND,
-}

@@ -3,8 +3,8 @@
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.engines.sglang.weights.lora import lora_of
 from oomph.engines.sglang.weights.online import format_refusal
+from oomph.facts.sglang.choices import CHOICES
 from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.parsers import CHOICES
 from oomph.ir import Deployment, Experts, Linear, Model
 from oomph.text.tables import first_that_holds
 
@@ -50,7 +50,7 @@ def _unknown_parser(facts: Facts, deployment: Deployment) -> str:
     known: dict[str, frozenset[str]] = {**parsers, **CHOICES}
     for field, names in known.items():
         name = deployment.flags.get(field)
-        if isinstance(name, str) and name not in names:
+        if isinstance(name, str | int) and not isinstance(name, bool) and str(name) not in names:
             choices = ", ".join(repr(known_name) for known_name in sorted(names))
             option = "--" + field.replace("_", "-")
             return f"launch_server.py: error: argument {option}: invalid choice: {name!r} (choose from {choices})"

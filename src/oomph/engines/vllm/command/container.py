@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from oomph.commands.call import image_tag
+from oomph.commands.call import image_tag, program, short
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError
 from oomph.facts.vllm.facts import at
@@ -19,13 +19,15 @@ def entry_point(image: str) -> str:
     return " ".join(at(release).command_line.entry_point)
 
 
-def notes(image: str, words: Sequence[str]) -> list[str]:
+def refusal(image: str, words: Sequence[str]) -> str:
     """`docker run vllm/vllm-openai vllm serve M`: the official image would run `vllm serve vllm serve M`."""
     name = image.split("@", 1)[0].rsplit(":", 1)[0]
-    if not name.endswith("vllm/vllm-openai") or not words or words[0] not in ("vllm", "serve"):
-        return []
+    if not name.endswith("vllm/vllm-openai") or not words:
+        return ""
+    if program(words[0]) not in ("vllm", "serve", "python", "bash", "sh"):
+        return ""
     repeated = "vllm serve" if list(words[:2]) == ["vllm", "serve"] else words[0]
-    return [
-        f"the image starts `{entry_point(image)}` by itself and would stop at `{words[0]}`: leave `{repeated}` out, or "
-        "set the entry point"
-    ]
+    return (
+        f"the image starts `{entry_point(image)}` by itself and would stop at {short(words[0])}: leave "
+        f"{short(repeated)} out, or set the entry point"
+    )

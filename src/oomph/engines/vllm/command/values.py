@@ -167,7 +167,8 @@ def check(flag: Flag, value: Any, options: Options) -> None:
         _check_bounds(flag, item)
     if flag.kind == "level" and value not in (0, 1, 2, 3):
         raise Refused(f"{value} is not one of 0, 1, 2, 3")
-    if flag.kind == "json" and flag.group == "engine" and value is not None and not isinstance(value, dict):
+    is_object = flag.kind == "json" or (flag.kind == "json_or_str" and not isinstance(flag.default, str))
+    if is_object and flag.group == "engine" and value is not None and not isinstance(value, dict):
         raise Refused("it must be a JSON object such as '{\"key\": 1}'")
 
 
