@@ -12,20 +12,7 @@ from calling import call
 from oomph.answers.report import without_places
 from oomph.text.redaction import Secrets
 
-PARTS = (
-    "before",
-    "after",
-    "last",
-    "classes",
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-)
+PARTS = tuple(path.stem.removeprefix("secrets_") for path in sorted(corpus.FOLDER.glob("secrets_*.txt")))
 LINES = [pair for part in PARTS for pair in corpus.filled(part)]
 ORDINARY = [line for part in PARTS for line in corpus.ordinary(part)]
 OOM = (
