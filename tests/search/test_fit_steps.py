@@ -138,3 +138,9 @@ def test_users_that_are_preferred_are_counted_and_not_rounded_down_to_a_level() 
     best = pick_for("Qwen/Qwen3-4B", parse_gpus("RTX 5090"), Want(8192, 8, "users"), "trtllm")
     assert best is not None and not best.point.arm.empty
     assert best.point.users == min(int(best.point.concurrency), best.point.limit)
+
+
+def test_a_limit_of_256_holds_more_than_the_highest_level() -> None:
+    """Levels end at 229 users, and a bound of so many hid a layout with graphs that holds as many as one without."""
+    best = pick_for("openai/gpt-oss-20b", parse_gpus("4x RTX 3090"), Want(0, 8, "users"), "sglang")
+    assert best is not None and not best.point.arm.eager and best.point.users >= 255

@@ -187,7 +187,7 @@ class BestFirst:
     def _most_requests(self, frugal: Arm) -> int:
         """What is set here, or the engine's own limit."""
         if not frugal.unlimited:
-            return self.space.users[-1]
+            return max(self.space.users[-1], *_GRADES)
         plan = self.solver.outcome(frugal, self.space.contexts[0], self.users, self.solver.default).plan
         return self._own_limit(plan) if plan is not None else 1 << 62
 
