@@ -4,6 +4,7 @@ A model's line is the variant (checkpoint or GGUF quantisation, engine) that ser
 order of their quality, so that the search ends when nothing better can follow; cheap bounds put aside what cannot fit.
 """
 
+import sys
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -239,12 +240,15 @@ class Search:
 
     def _best_of(self, order: list[Candidate], engine: str, *, spill: bool = False) -> Pick | None:
         chosen: Pick | None = None
-        read = 0
+        read, most = 0, sys.maxsize
         for candidate in order:
             if chosen is not None and not self._may_displace(chosen, read, candidate):
                 continue
+            if not spill and candidate.weights > most:
+                continue
             pick = self._pick(candidate, engine, spill=spill)
             if pick is None:
+                most = self.trial.most_weights(candidate) if candidate.tag else most
                 continue
             if chosen is None or displaces(pick, chosen, self.ask.prefer):
                 chosen, read = replace(pick, traded=trade(pick, chosen)), candidate.read

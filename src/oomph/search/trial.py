@@ -18,6 +18,7 @@ from oomph.sources.load import load_once
 # Utilisations that are tried after the engine's own: what is safe on most cards (safe_utilization.py, UNPLANNED).
 HIGHER_SHARE = 0.95
 _STEPS = 4  # plans that the longest context may take
+_LEFT_FREE = 1 << 30  # of each GPU, where llama.cpp or Ollama place what does not fit (--fit-target)
 _SHORT_OF = 0.9  # of what a first guess adds: what else grows with the context it does not know
 
 
@@ -54,7 +55,7 @@ class Trial:
     ) -> Served | None:
         """With this context for the users; with `longest` as much more as they can have; with `spill` experts on the
         CPU."""
-        ways = self._placed(candidate, engine, spill) if candidate.tag else self._batched(candidate, engine)
+        ways = self._placed(candidate, engine, context, spill) if candidate.tag else self._batched(candidate, engine)
         for plan_at in ways:
             served = plan_at(context)
             if served is None:
@@ -111,7 +112,9 @@ class Trial:
 
     # --- engines that place layers ------------------------------------------------------------------------------------
 
-    def _placed(self, candidate: Candidate, engine: str, spill: bool) -> Iterator[Callable[[int], Served | None]]:
+    def _placed(
+        self, candidate: Candidate, engine: str, least: int, spill: bool
+    ) -> Iterator[Callable[[int], Served | None]]:
         name = gguf_name(candidate)
 
         def plan_at(context: int) -> Served | None:
@@ -131,8 +134,16 @@ class Trial:
                 return None
             return served
 
-        if spill or candidate.weights <= sum(gpu.total_bytes - gpu.used_bytes for gpu in self.gpus):
+        if self._may_hold(candidate, least, spill=spill):
             yield plan_at
+
+    def _may_hold(self, candidate: Candidate, context: int, *, spill: bool) -> bool:
+        """By its weights alone; with `spill` whether the host has room for the experts that the GPUs do not take."""
+        room = sum(gpu.total_bytes - gpu.used_bytes for gpu in self.gpus)
+        if not spill:
+            return candidate.weights <= room
+        cache = candidate.model.kv_bytes * context * self.users
+        return candidate.weights + cache + _LEFT_FREE * len(self.gpus) <= room + HOST_EXPERTS
 
     def _read(self, engine: str, name: str, context: int, *, whole: bool) -> Deployment:
         from oomph.answers.bare_plan import parse
@@ -160,6 +171,12 @@ class Trial:
         lacking = plan.verdict.short_bytes
         if lacking:
             self.short.setdefault((candidate.checkpoint, candidate.tag), lacking)
+
+    def most_weights(self, candidate: Candidate) -> int:
+        """Of a file of the same model: what its weights may be at most where this one does not fit. All else that it
+        takes is alike; a tenth of what is lacking is left for what is not."""
+        lacking = self.short.get((candidate.checkpoint, candidate.tag), 0)
+        return candidate.weights - lacking * 9 // 10
 
     def _stretch(self, served: Served, plan_at: Callable[[int], Served | None], limit: int) -> Served:
         """The longest context that the users can have. A token more takes as much of the memory as the one before it:
