@@ -66,15 +66,27 @@ class AimBounds:
             active = self._active(arm.model) // (2 if arm.online else 1)
             rate = (1 + arm.drafts) * bandwidth / active if active and bandwidth else 0.0
             return {"speed": speed_step(rate)} if rate else {}
-        room = sum(gpu.total_bytes for gpu in self.spaces.gpus[: arm.layout.gpus])
-        room -= self._weights(arm.model) // (2 if arm.online else 1)
-        if arm.offload_gib or not self._token(arm.model):
+        tokens = self._most_tokens(arm)
+        if tokens is None or self.aim not in ("context", "users"):
             return {}
-        own = model.quantization is not None and model.quantization.kv_cache
-        tokens = (4 if own else 2) * max(room, 0) // self._token(arm.model)  # 16 bits each: a cache has 8, or its own
         if self.aim == "context":
             return {"context": users_step(min(model.max_position, tokens // self.users))}
-        return {"users": users_step(tokens // context)} if self.aim == "users" else {}
+        return {"users": users_step(tokens // context)}
+
+    def may_hold(self, arm: Arm, context: int) -> bool:
+        """Whether the memory beside the weights could hold so much for the users, whatever else it takes."""
+        tokens = self._most_tokens(arm)
+        return tokens is None or tokens >= context * self.users
+
+    def _most_tokens(self, arm: Arm) -> int | None:
+        """Of a cache in 8 bits, or of its own; None: nobody knows."""
+        token, quantization = self._token(arm.model), self.spaces.models[arm.model].quantization
+        if arm.offload_gib or not token:
+            return None
+        room = sum(gpu.total_bytes for gpu in self.spaces.gpus[: arm.layout.gpus])
+        room -= self._weights(arm.model) // (2 if arm.online else 1)
+        own = quantization is not None and quantization.kv_cache
+        return (4 if own else 2) * max(room, 0) // token  # 16 bits each
 
 
 def _same_speed(arm: Arm) -> Arm:

@@ -237,7 +237,7 @@ class BestFirst:
     def _is_open(self, frugal: Arm) -> bool:
         """Whether the most frugal arm of a checkpoint, layout and KV dtype serves the request; the others need more. If
         the engine's own dtype serves, a smaller one does."""
-        return any(
+        return self.aims.may_hold(frugal, self.space.contexts[0]) and any(
             self.may_serve(replace(frugal, kv_dtype=dtype)) for dtype in dict.fromkeys(("auto", frugal.kv_dtype))
         )
 
