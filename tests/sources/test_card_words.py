@@ -23,6 +23,7 @@ SAID = {
     "my 4090": (1, "RTX 4090"),
     "a single 4090": (1, "RTX 4090"),
     "zwei RTX 3090 Karten": (2, "RTX 3090"),
+    "zwei 4090er": (2, "RTX 4090"),
     "deux RTX 3090": (2, "RTX 3090"),
     "cuatro A6000": (4, "RTX A6000"),
     "две 4090": (2, "RTX 4090"),

@@ -210,8 +210,12 @@ def limited_to(device: Device, text: str) -> Device:
 
 
 def _plural(name: str) -> gpus.GpuRow | None:
-    """ "3090s", "H100s"."""
-    return _row_or_none(name[:-1]) if re.search(r"[0-9a-z]s$", name, re.IGNORECASE) else None
+    """ "3090s", "H100s", and German's "4090er"."""
+    return (
+        _row_or_none(re.sub(r"s$|(?<=\d)er$", "", name))
+        if re.search(r"[0-9a-z]s$|\der$", name, re.IGNORECASE)
+        else None
+    )
 
 
 def _row_or_none(name: str, *, near: int = 0) -> gpus.GpuRow | None:
