@@ -12,6 +12,7 @@ _OF_TARGET = re.compile(r"^([\w./-]+)[ \t]*:[ \t]*(?:export[ \t]+)?([\w-]+)[ \t]
 _COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*$")
 _TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} \t-]*)::?(?!=)")
 _REFERENCE = re.compile(r"\$(?:\$|\(([\w.-]+)\)|\{([\w.-]+)\})")
+_DEFINE = re.compile(r"^ *define[ \t]+([\w.-]+)[ \t]*:?\??=?[ \t]*$")
 _CONDITION = re.compile(r"^ *(ifeq|ifneq|ifdef|ifndef|else|endif)\b[ \t]*(.*)$")
 _PAIR = re.compile(r"\(([^,]*),(.*)\)\s*$|[\"']([^\"']*)[\"'][ \t]*[\"']([^\"']*)[\"']")
 _LONGEST = 1 << 16
@@ -26,17 +27,25 @@ def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
     own: dict[str, dict[str, str]] = {}
     targets = [""]
     parts: list[bool | None] = []
+    block = ""  # the variable whose lines `define` began
     known = ChainMap(variables, dict(environment))
     room = [_ROOM]
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
         if _decides(line, parts, known, room) or not all(parts):
             continue
-        if line.startswith("\t"):
+        if block and line.strip() != "endef":
+            variables[block] = f"{variables[block]}\n{line}".lstrip("\n")[:_LONGEST]
+        elif block:
+            block = ""
+        elif line.startswith("\t"):
             for target in targets:
                 body = lines.setdefault(target, [])
                 going_on = body and body[-1].rstrip().endswith("\\")
                 body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
-        elif match := _VARIABLE.match(line):
+        elif match := _DEFINE.match(line):
+            block = match[1]
+            variables[block] = ""
+        elif match := _VARIABLE.match(line.lstrip(" ")):
             _set(variables, match[1], match[2], _COMMENT.sub("", match[3]), environment)
         elif match := _OF_TARGET.match(line):
             of_target = own.setdefault(match[1], {})

@@ -17,7 +17,8 @@ _FENCE = re.compile(r"^[ \t]*(?:```.*|%%(?:bash|sh|script).*)$", re.MULTILINE)
 _WINDOWS = re.compile(r"[\^`][ \t]*$|^[ \t]*@?echo off|\b[A-Za-z]:\\[\w%]|\.exe\b|^[ \t]*\$\w+ *= *['\"]", re.MULTILINE)
 _SET = re.compile(r"^[ \t]*set[ \t]+\"?(\w+)=([^\"\n]*?)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ENV = re.compile(r"^[ \t]*\$env:(\w+)[ \t]*=[ \t]*", re.MULTILINE | re.IGNORECASE)
-_POWER = re.compile(r"^[ \t]*\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
+_POWER = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
+_PARAMETERS = re.compile(r"^[ \t]*param[ \t]*\(([^()]{0,4000})\)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
 
 # `sglang.launch_server --model-path X`: a module that a text names without `python -m`
@@ -44,6 +45,7 @@ def from_windows(text: str, name: str = "") -> str:
     if "\\\n" in text and not name.endswith(WINDOWS_FILES):  # a shell's own continuations: its backslashes count
         return text
     text = _REMARK.sub("", text)
+    text = _PARAMETERS.sub(lambda match: re.sub(r",[ \t]*$", "", match[1], flags=re.MULTILINE), text)
     text = _SET.sub(lambda m: f"{m[1]}='{m[2]}'" if "'" not in m[2] else m[0], text)
     text = _ENV.sub(r"export \1=", text)
     text = _POWER.sub(r"\1=", text)

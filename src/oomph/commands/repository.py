@@ -53,9 +53,18 @@ def candidates(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tu
                     f"{short(path)} holds over {_MOST_FILES} files that may be deployments",
                     hint="name the folders that hold them, or leave some out: --exclude GLOB",
                 )
+            if name != path and _fills_templates(name):
+                continue  # they are read with it
             text = _text(name, required=name == path)
             if engine_words().search(text):
                 yield name, text
+
+
+def _fills_templates(name: str) -> bool:
+    """Whether it is the values.yaml of a chart whose templates lie beside it."""
+    folder, last = os.path.split(name)
+    beside = (os.path.join(folder, "Chart.yaml"), os.path.join(folder, "templates"))
+    return last == "values.yaml" and boundary.is_file(beside[0]) and os.path.isdir(beside[1])
 
 
 def _is_inside(real: str, folder: str) -> bool:

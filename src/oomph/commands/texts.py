@@ -21,6 +21,8 @@ from oomph.text.nesting import bounded
 
 _DEEPEST = 4
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)")
+# fish: set -gx NAME value
+_FISH = re.compile(r"^[ \t]*set[ \t]+(?:-[a-zA-Z]+[ \t]+|--\w+[ \t]+)*(\w+)[ \t]+(\S[^\n;]*)$", re.MULTILINE)
 _ENDINGS = {"yaml": ".yaml", "yml": ".yaml", "python": ".py", "py": ".py", "powershell": ".ps1"}
 
 
@@ -90,6 +92,8 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
             return calls_here
     if sort == "unit":
         text = files.unit_script(text)
+    if name.endswith(".fish") or re.match(r"#!\S*(?:/|env )fish\b", text):
+        text = _FISH.sub(lambda match: f"{match[1]}={match[2]}", text)
     return _shell(from_windows(rejoined(text), name), environment, around, depth)
 
 

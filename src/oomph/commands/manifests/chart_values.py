@@ -7,6 +7,7 @@ from oomph.commands.call import Call
 from oomph.commands.manifests import docker
 from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.manifests.custom_resources import camel_flags, from_uri
+from oomph.commands.manifests.operators import Started, kubeai_model
 from oomph.commands.wrappers import container_call
 from oomph.engines.registry import DEFAULT, all_engines, engine_named
 from oomph.errors import OomphError
@@ -26,6 +27,12 @@ def of_chart_values(values: Mapping[str, Any]) -> list[tuple[str, Call]]:
             names = models.get("run") or models.get("pull")
             known = [str(name) for name in names] if isinstance(names, list) else []
             return [(name, Call((*engine.programs[:1], "run", name))) for name in known]
+    if isinstance(models := values.get("catalog"), dict):  # KubeAI's own chart of models
+        started: Started = {}
+        for name, model in models.items():
+            if isinstance(model, dict) and model.get("enabled"):
+                started |= kubeai_model(model, str(name))
+        return [(name, call) for name, (call, _) in started.items()]
     if not isinstance(values.get("image"), dict):
         return []
     image = f"{values['image'].get('repository')}:{values['image'].get('tag') or 'latest'}"

@@ -70,7 +70,10 @@ def _extended(service: Any, services: Mapping[Any, Any], depth: int = 0) -> Any:
 
 def _runs_engine(service: Mapping[str, Any]) -> bool:
     text = f"{service.get('command') or ''} {service.get('entrypoint') or ''}"
-    return bool(docker.image_engine(str(service.get("image") or "")) or PROGRAM.search(text))
+    image = str(service.get("image") or "")
+    if "curl" in image.rpartition("/")[2]:  # it asks a server something, by its address
+        return False
+    return bool(docker.image_engine(image) or PROGRAM.search(text))
 
 
 def _calls_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> list[Call]:

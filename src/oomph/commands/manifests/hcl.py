@@ -193,8 +193,15 @@ class _Reader:
             return token["word"]
         return ""
 
+    def calls_function(self) -> bool:
+        """Whether `tostring(` is next."""
+        here = self.tokens[self.at : self.at + 2]
+        return len(here) == 2 and here[0].lastgroup == "word" and here[1]["sign"] == "("
+
     def value(self, depth: int) -> Value:
         """A text, a word, a list of them, or a heredoc; an object is its texts in order."""
+        while self.calls_function():  # tostring(local.tp) is local.tp
+            self.at += 2
         if self.at >= len(self.tokens):
             return ""
         token = self.tokens[self.at]
@@ -209,6 +216,8 @@ class _Reader:
                 if self.sign() in ("[", "{") and depth < _DEEPEST:
                     inner = self.value(depth + 1)
                     out += [inner] if isinstance(inner, str) else inner
+                elif self.calls_function():
+                    self.at += 2
                 elif word := self.word():
                     out.append(word)
                 else:

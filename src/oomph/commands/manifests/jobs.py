@@ -1,7 +1,7 @@
 """YAML of tools that start servers: SkyPilot's tasks, llama-swap, workflows, the values of vLLM's own Helm chart."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,10 +22,15 @@ _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|
 _EXPRESSION = re.compile(
     r"\$\{\{\s{0,9}(?:env|vars|inputs|matrix|secrets|github\.event\.inputs)\.(\w{1,80})\s{0,9}\}\}"
 )
+# go-task's Taskfile: {{.MODEL}} is a variable of `vars`, {{.MODEL | default "org/name"}} one that a caller may set
+_TASKFILE = re.compile(r"^tasks:\s*$", re.MULTILINE)
+_TASK_VALUE = re.compile(r"\{\{\s*\.(\w+)\s*(?:\|\s*default\s+[\"']([^\"'{}]{0,400})[\"']\s*)?\}\}")
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
 
 
 def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Call]:
+    if _TASKFILE.search(text):
+        text = _TASK_VALUE.sub(lambda match: f"${{{match[1]}}}" if match[2] is None else match[2], text)
     refuse_templates(text, name)
     out: dict[str, Call] = {}
     for document in load(text, name):
@@ -61,26 +66,25 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
 
 
 def _workflow_values(value: Mapping[str, Any]) -> dict[str, str]:
-    """`env` of a workflow, a job or a step, `variables` of a pipeline (texts, `value:` with its description, or a list
-    of names and values), and what its inputs are unless somebody says otherwise."""
+    """`env` of a workflow, a job or a step, `environment` of CircleCI's, `variables` of a pipeline (texts, `value:`
+    with its description, or a list of names and values), and what its inputs are unless somebody says otherwise."""
     pairs = value.get("variables")
     if isinstance(pairs, list):
         pairs = {one["name"]: one.get("value") for one in pairs if isinstance(one, dict) and "name" in one}
-    listed = (
-        {k: v.get("value", "") if isinstance(v, dict) else v for k, v in (pairs or {}).items()}
-        if isinstance(pairs, dict)
-        else {}
-    )
-    own = {
-        name: _EXPRESSION.sub(r"${\1}", text) for name, text in {**_texts(listed), **_texts(value.get("env"))}.items()
-    }
+    listed = {key: one.get("value", "") if isinstance(one, dict) else one for key, one in _items(pairs)}
+    texts = {**_texts(listed), **_texts(value.get("environment")), **_texts(value.get("env"))}
+    own = {name: _EXPRESSION.sub(r"${\1}", text) for name, text in texts.items()}
     inputs = value.get("inputs")
     defaults = {
         str(name): str(one["default"])
-        for name, one in (inputs.items() if isinstance(inputs, dict) else ())
+        for name, one in _items(inputs)
         if isinstance(one, dict) and one.get("default") is not None
     }
     return {name: text for name, text in {**defaults, **own}.items() if "${" not in text}
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _unused(name: str, names: Mapping[str, Any]) -> str:
@@ -189,6 +193,10 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
     if isinstance(value, str):
         if not SERVER.search(value) or len(value) >= LIMIT:
             return []
+        # Azure's $(name) of a variable that the pipeline sets is no command's output
+        value = re.sub(
+            r"\$\((\w{1,80})\)", lambda match: f"${{{match[1]}}}" if match[1] in environment else match[0], value
+        )
         return [(label, call) for call in _script(_EXPRESSION.sub(r"${\1}", value), environment)]
     if depth > 20 or not isinstance(value, dict | list):
         return []

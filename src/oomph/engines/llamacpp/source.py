@@ -35,6 +35,7 @@ DYNAMIC = {
 # NAME-GGUF, NAME-Q8_0-GGUF
 _OF_FILES = late_pattern(r"(?:-(?:I?Q\d\w*|BF16|F16))?[-_.](?:qat[-_])?gguf$|-GGUF-.*$", re.IGNORECASE)
 _DYNAMIC_TAG = late_pattern(r"(?:^|[-._:])(?:UD-)?(Q[2-68]_K_XL)$", re.IGNORECASE)
+_DRIVE = late_pattern(r"^[A-Za-z]:(?=[\\/])")  # of a path on Windows
 _TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
 
 
@@ -136,7 +137,7 @@ def _gguf_for(name: str, _seen_from: tuple[Place, str]) -> tuple[Model, int]:
     if place.path_here(name) or name.startswith(("http://", "https://")):
         model = load_model(name)
         return (model, 0) if model.quantization and model.quantization.method == "gguf" else _converted(model, "Q4_K_M")
-    repo, _, tag = name.partition(":")
+    repo, _, tag = _DRIVE.sub("", name).partition(":")
     if repo.lower().endswith(".gguf") and not re.fullmatch(r"[\w.-]+/[\w.-]+/[^\\]+", repo):
         return _absent(repo)
     file = re.fullmatch(r"([^/]+/[^/]+)/(.+)\.gguf", repo)
@@ -170,7 +171,7 @@ def source_of(name: str) -> Model | None:
     """The catalogue's checkpoint behind a GGUF name, as its maker has it; None where the name tells nothing."""
     from oomph.sources.load import load_once
 
-    repo, _, _ = name.partition(":")
+    repo, _, _ = _DRIVE.sub("", name).partition(":")
     stem = re.split(r"[/\\]", repo)[-1]
     if stem.lower().endswith(".gguf"):
         match = _TAG.search(stem[: -len(".gguf")])

@@ -37,8 +37,9 @@ def _flag(word: str, kind: Kind) -> Flag:
 
 
 def is_known(flag: str) -> bool:
-    """Whether some release has had a flag of this name."""
-    return any(flag == name.word for row in _flags().values() for name in row.names)
+    """Whether some release has had a flag of this name, or one that begins so, as argparse takes it (--tp)."""
+    names = {name.word for row in _flags().values() for name in row.names}
+    return flag in names or (len(flag) > len("--x") and any(name.startswith(flag) for name in names))
 
 
 class Options:

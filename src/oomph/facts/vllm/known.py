@@ -73,7 +73,9 @@ METHODS: dict[str, Dated[Method]] = {
     # quantization/online/base.py OnlineQuantizationConfig: whatever is done while loading
     **{
         name: changes(Method(name=name, min_sm=75))
-        for name in names("fp8_per_tensor fp8_per_block fp8_per_channel int8_per_channel_weight_only nvfp4_per_token")
+        for name in names(
+            "online fp8_per_tensor fp8_per_block fp8_per_channel int8_per_channel_weight_only nvfp4_per_token mxfp8"
+        )
     },
 }
 # verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
