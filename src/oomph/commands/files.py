@@ -99,8 +99,8 @@ def _supervised(text: str) -> str:
         command = re.search(r"^command[ \t]*=[ \t]*(.+(?:\n[ \t]+\S.*)*)$", part, re.MULTILINE)
         if command and part.startswith("[program:"):
             pairs = re.search(r"^environment[ \t]*=[ \t]*(.+(?:\n[ \t]+\S.*)*)$", part, re.MULTILINE)
-            own = " ".join(re.findall(r"\w+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^,\s]+)", pairs[1] if pairs else ""))
-            words = re.sub(r"\s*\n\s*", " ", command[1])
+            own = " ".join(re.findall(r"(?<!\w)\w+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^,\s]+)", pairs[1] if pairs else ""))
+            words = " ".join(line.strip() for line in command[1].split("\n"))
             scripts.append(re.sub(r"%\(ENV_(\w+)\)s", r"${\1}", f"{own} {words}").strip())
     return "\n".join(scripts)
 

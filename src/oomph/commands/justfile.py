@@ -8,8 +8,8 @@ _ASSIGNMENT = late_pattern(r"^(?:export[ \t]+)?([A-Za-z_][\w-]*)[ \t]*:=[ \t]*(.
 _RECIPE = late_pattern(
     r"^@?([A-Za-z_][\w-]*)((?:[ \t]+[$*+]*[A-Za-z_][\w-]*(?:=(?:\"[^\"]*\"|'[^']*'|[^\s:]+))?)*)[ \t]*:(?!=)"
 )
-_PARAMETER = late_pattern(r"([$*+]*)([A-Za-z_][\w-]*)(?:=(\"[^\"]*\"|'[^']*'|[^\s:]+))?")
-_SUBSTITUTION = late_pattern(r"\{\{(?!\{)\s*([^{}]{0,500}?)\s*\}\}")
+_PARAMETER = late_pattern(r"([$*+]{0,2})([A-Za-z_][\w-]*)(?:=(\"[^\"]*\"|'[^']*'|[^\s:]+))?")
+_SUBSTITUTION = late_pattern(r"\{\{(?!\{)([^{}]{0,500})\}\}")
 # env("NAME", "default") and what it was called before; texts; $(output); names; / between two of them
 _PART = late_pattern(
     r"(?:env_var_or_default|env_var|env)\(\s*[\"'](?P<variable>\w+)[\"']\s*(?:,\s*(?P<default>\"[^\"]*\"|'[^']*'|[\w-]+)\s*)?\)"

@@ -107,7 +107,7 @@ def unread_sentence(
 
 
 BEGINNING: Final = 5  # lines in which people say what a log is about
-_CLAUSE: Final = late_pattern(r"\w+(?:\W+\w+){2}|[\u4e00-\u9fff]{4}")  # a verb has room in it
+_CLAUSE: Final = late_pattern(r"\w\W+\w+\W+\w|[\u4e00-\u9fff]{4}")  # a verb has room in it
 
 
 def _is_clause(text: str) -> bool:
