@@ -167,6 +167,37 @@ def test_a_screen(tab: Watched, address: str, case: str) -> None:
         assert faults(page, PLACES) == [], (case, "phone")
 
 
+# Numbers what can be used; returns how many there are, and what can be clicked but not reached by a key.
+NUMBERED = """() => {
+  const usable = one => one.checkVisibility() && one.offsetParent !== null && !one.disabled && one.tabIndex >= 0;
+  const kinds = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const all = [...document.querySelectorAll(kinds)].filter(usable);
+  all.forEach((one, number) => { one.dataset.number = number; });
+  const clickable = [...document.querySelectorAll("[data-command], [data-copy], [data-gpu], [data-box]")];
+  document.body.tabIndex = -1;
+  document.body.focus();
+  return [all.length, clickable.filter(one => one.checkVisibility() && one.tabIndex < 0).map(one => one.outerHTML)];
+}"""
+REACHED = """() => {
+  const one = document.activeElement, {outlineStyle} = getComputedStyle(one);
+  return [Number(one.dataset.number ?? -1), outlineStyle !== "none" || one.matches(".point")];
+}"""
+
+
+@pytest.mark.parametrize("case", ["plan-empty", "plan-fails", "cards-model"])
+def test_the_tab_key_reaches_everything_and_shows_where_it_is(tab: Watched, address: str, case: str) -> None:
+    with opened(tab, address) as page:
+        CASES[case](page)
+        count, unreachable = page.evaluate(NUMBERED)
+        assert unreachable == [] and count > 10
+        reached = {}
+        for _ in range(count):
+            page.keyboard.press("Tab")
+            number, is_shown = page.evaluate(REACHED)
+            reached[number] = is_shown
+        assert set(range(count)) <= set(reached) and all(reached.values())
+
+
 def test_faults_are_noticed(tab: Watched, address: str) -> None:
     with opened(tab, address) as page:
         page.evaluate("() => document.body.append(document.createElement('img'))")
