@@ -28,7 +28,8 @@ from oomph.logs.reader import read_text
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "src" / "oomph" / "doctor" / "reading" / "prose.json"
-HALVES = ("worked on", "judged once", "judged later", "judged last", "judged afresh", "judged on 19 November")
+HALVES = ("worked on", "judged once", "judged later", "judged last", "judged afresh", "judged on 19 November",
+          "judged in the afternoon of 19 November", "judged at the end of 19 November")  # fmt: skip
 ABOUT = ("memory", "other", "none")
 # chosen by five folds of what there was before each half that was judged
 PENALTY, TEMPERATURE, STEPS, RATE = 3e-4, 0.6, 150, 3.0

@@ -1,4 +1,4 @@
-"""261 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
+"""346 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
 
 Those of vLLM were written from the facts of failures that were made (tests/truth/deaths-0.32.0.jsonl.gz,
 tests/doctor/whole), those of llama.cpp and SGLang from what is known of their failures; all before the rules that read
@@ -12,7 +12,11 @@ more, hashed alike, and harder: stage 17 of 26, cause right or half right 17 of 
 was wrong, by the written rules alone; with what is learned from the texts before them (doctor/reading/prose.py) stage
 21 of 26. "Judged on 19 November": two draws of 40 and 30, machine lines among them, each hashed and judged once: stage
 27 of 35 and 23 of 26, asserted 12 of 12 and 8 of 8, cause right or half right 25 of 36 and 21 of 26, two false alarms
-of 4 and one of 4, two refusals in the second; the first draw's classes were closed before the second was written."""
+of 4 and one of 4, two refusals in the second; the first draw's classes were closed before the second was written.
+"Judged in the afternoon of 19 November": 60
+more, hashed and judged once: asserted stages 8 of 8, asserted or one of two 51 of 55, cause right or half right 34 of
+56, one false alarm of 4, one refusal, one advice that was said not to help; mended since. 25 more, "judged at the end
+of 19 November", behind that: 1 of 2, 19 of 22 and 15 of 22, no false alarm, no refusal."""
 
 import json
 from pathlib import Path
@@ -34,6 +38,8 @@ MISSED = {
     "judged last": 1,
     "judged afresh": 0,
     "judged on 19 November": 2,
+    "judged in the afternoon of 19 November": 0,
+    "judged at the end of 19 November": 1,
 }
 
 
@@ -56,7 +62,7 @@ def test_the_stage_is_asserted_or_one_of_two(half: str) -> None:
 # fact -> the rules that name its cause; a stage that people tell has a cause, not only the words "memory ran out"
 CAUSES = {
     "v_free": {"D01"}, "v_weights": {"L01"}, "v_profile": {"P03"}, "v_kvcheck": {"K02"}, "v_nocache": {"K01"},
-    "v_capture": {"C01"}, "v_serving": {"R02"}, "v_hostkill": {"H03"}, "v_swap": {"H03"}, "v_wake": {"R11"},
+    "v_capture": {"C01"}, "v_serving": {"R02"}, "v_hostkill": {"H03"}, "v_swap": {"H03", "K13"}, "v_wake": {"R11"},
     "sg_pool2": {"S01"}, "sg_graph2": {"S02"}, "sg_prefill2": {"S03"}, "lc_kv2": {"B02"}, "lc_weights2": {"B01"},
     "lc_compute2": {"B02"}, "ol_ram2": {"O01"}, "trt_kv": {"T02"}, "train2": {"M02"}, "lmdeploy2": {"M02"},
     "v_nccl": {"H01"}, "v_config": {"N18"},
@@ -136,7 +142,8 @@ def test_what_is_called_sure_is_right() -> None:
     for row in (row for row in ROWS if row["failed"] and "rules" in row):
         answer = oomph.explain(f"{row['text']}\n", plan=False)
         if answer.cause.sure:
-            assert asserts(answer.stage_basis), row["id"]
+            quotes = answer.cause.id.startswith("N")  # a program's own words for what is no lack of memory
+            assert asserts(answer.stage_basis) or quotes, row["id"]
             right.append(any(answer.cause.id.startswith(rule.rstrip("*")) for rule in row["rules"]))
     assert sum(right) >= 0.97 * len(right) and len(right) >= 10
 

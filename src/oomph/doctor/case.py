@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, fullest_oom, number
+from oomph.doctor.reading.pinned import is_pinned
 from oomph.doctor.reading.prose import words_of
 from oomph.doctor.reading.retold import with_retold
 from oomph.doctor.reading.stages import BESIDE_LOG, OWN_WORDS, Death, chosen_run, death, weighed
@@ -267,7 +268,9 @@ def build(
     claims = read_claims(story)
     dead = death(run, lines, claims, engine)
     attempts = read_attempts(sentences(lines))
-    if speaker is not None:
+    if is_pinned(dead.kind, dead.line, lines):
+        dead = replace(dead, stage="host_ram", basis="traceback", pinned=True)
+    elif speaker is not None:
         dead = _of_speaker(dead, speaker, lines)
     elif _cured_by_context(dead, attempts, rebuilt.engine):
         dead = replace(dead, stage="kv_alloc", basis="said")

@@ -130,7 +130,9 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
 
 def _doubt(case: Case) -> str:
     if not case.death.line:
-        return "No line of this text is one that the engine prints about memory, an error or a running server."
+        text = "No line of this text is one that the engine prints about memory, an error or a running server."
+        asks = any(not claim.factual for claim in case.claims)
+        return f'{text} A question is asked so: oomph "can I run MODEL on GPU?"' if asks else text
     if case.death.by_people and case.before(*READY):
         return f"The program's lines are healthy; what is told beside them is not in them.{_quoted(case)}"
     return f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"

@@ -6,6 +6,7 @@ from typing import Any
 from oomph.doctor.case import Case, place
 from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import ORDER, TROUBLES
+from oomph.doctor.reading.story import says_loaded
 from oomph.engines.common.inferred import WORDS
 from oomph.ir import StageName
 from oomph.units import GIB
@@ -21,6 +22,8 @@ def with_prior(case: Case, verdict: Any) -> Case:
     agrees = case.death.basis == "milestone" and stage == case.death.stage  # the plan dies where the log's last line is
     if case.death.basis != "guess" and not agrees and not (case.death.basis == "said" and stage == "weights_load"):
         return case  # what the log says counts; what people say, unless the weights alone do not fit
+    if stage == "weights_load" and says_loaded(case.claims):
+        return case  # the model, its quantisation or its cards are not what is planned
     if case.death.kind in UNSAID and not case.memory and not _has_command(case):
         return case  # nobody speaks of memory, and of what was started only a name is known
     if stage == "kv_check" and case.death.kind == "torch_oom" and not _has_command(case):

@@ -125,7 +125,7 @@ GENERIC = (
     # (?a): the letters of another script may follow a name without a space
     LogRow("engine_named", "vllm", r"(?a)(?<!\bno )(?<!\bnot )(?<!without )(?<!\bohne )(?<!kein )(?<![\w.-])(?P<engine>vllm)(?![A-Za-z_]|\.\w)"),
     LogRow("engine_named", "vllm.", r"(?a)\b(?P<engine>vllm)\.(?:v1|engine|worker|entrypoints|executor|model_executor|utils)\b"),
-    LogRow("engine_named", "vLLM", r"(?a)(?<!\bno )(?<!\bnot )(?<!without )(?<!\bohne )(?<!kein )\b(?P<engine>vLLM)\b"),
+    LogRow("engine_named", "vLLM", r"(?a)(?<!\b[Nn]o )(?<!\b[Nn]ot )(?<![Ww]ithout )(?<!\b[Oo]hne )(?<![Kk]ein )(?<!不是 )(?<!没用 )(?<!不用 )\b(?P<engine>vLLM)\b"),
     LogRow("engine_named", "sglang", r"(?a)\b(?P<engine>sglang)\b"),
     *(LogRow("engine_named", name, rf"(?a)\b(?P<engine>{name})\b") for name in ("SGLang", "SGlang", "Sglang", "SGLANG", "VLLM", "Vllm", "OLLAMA")),
     LogRow("engine_named", "trtllm-", r"(?a)\b(?P<engine>trtllm-serve)\b"),
@@ -199,6 +199,7 @@ GENERIC = (
     LogRow("shm_full", "/dev/shm",
            r"Insufficient space in /dev/shm for .{1,80}?: (?P<required__int>\d+) MiB required, (?P<free__int>\d+) MiB free"),
     LogRow("shm_small", "/dev/shm", r"/dev/shm has only (?P<free__B>\d{1,15}) bytes available"),  # raylet
+    LogRow("shm_full", "o space left on device", r"^(?=.{0,600}(?:/dev/shm|\bshm\b)).{0,600}[Nn]o space left on device", ends="other", shortage=True),
     LogRow("bus_error", "Bus error", r"Bus error"),
     LogRow("rss", "RSS", r"\bRSS\b\D{0,20}(?P<rss__size>[\d.]{1,12} ?[KMGT]i?B)"),
     LogRow("cgroup", "memory.current", r"memory\.current\D{0,4}(?P<current__int>\d+)"),

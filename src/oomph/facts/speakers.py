@@ -37,6 +37,10 @@ class Speaker(Struct, frozen=True):
         return STEP_OF.get(self.title, "")
 
     @property
+    def trains(self) -> bool:
+        return self.kind == "training"
+
+    @property
     def serves(self) -> bool:
         return self.kind == "engine"
 
@@ -55,12 +59,12 @@ SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("a conversion to GGUF", "build", r"convert[_-]hf[_-]to[_-]gguf|\bllama-quantize\b", r"\bllama-quantize\b"),
     Speaker("axolotl", "training", r"/axolotl/|\baxolotl\.(?:cli|train)|\baxolotl train\b", r"\baxolotl\b", _TRAINS),
     Speaker("verl", "training", r"/verl/(?:trainer|workers)|\bverl\.trainer", r"\bverl\b", _TRAINS),
-    Speaker("Unsloth", "training", r"/unsloth(?:_zoo)?/|unsloth_compiled", r"\bunsloth(?: (?:training|trainer|fine)| notebook)|FastLanguageModel", _TRAINS),
+    Speaker("Unsloth", "training", r"/unsloth(?:_zoo)?/|unsloth_compiled", r"\bunsloth (?:training|trainer|fine|notebook|q?lora|sft|grpo|dpo|script|run)|FastLanguageModel", _TRAINS),
     Speaker("TRL", "training", r"/trl/(?:trainer|extras)|\btrl (?:sft|grpo|dpo)\b", r"\bTRL\b|\b(?:SFT|GRPO|DPO|PPO|KTO)(?:Trainer|Config)\b", _TRAINS),
     Speaker("LLaMA-Factory", "training", r"/llamafactory/|llamafactory-cli", r"\bllama-?factory\b", _TRAINS),
     Speaker("ms-swift", "training", r"/swift/(?:trainers|llm/train)|\bswift sft\b", r"", _TRAINS),
     Speaker("DeepSpeed", "training", r"/deepspeed/runtime|\bdeepspeed\.initialize", r"\bdeepspeed\b", _TRAINS),
-    Speaker("transformers' Trainer", "training", r"/transformers/trainer\.py|\btraining_step\b.{0,60}\bTrainer\b", r"\b(?:hf |hugging ?face |transformers )?Trainer\.train|\bTrainingArguments\b|\bper_device_train_batch_size\b|\bfine-?tun(?:e|ing) (?:run|script|job)\b|\bgradient_accumulation_steps\b", _TRAINS),
+    Speaker("transformers' Trainer", "training", r"/transformers/trainer\.py|\btraining_step\b.{0,60}\bTrainer\b", r"\b(?:hf |hugging ?face |transformers )?Trainer\.train|\bTrainingArguments\b|\bper_device_train_batch_size\b|\bfine-?tun(?:e|ing) (?:run|script|job)\b|\bgradient_accumulation_steps\b|\bbackward pass\b", _TRAINS),
     Speaker("LMDeploy", "engine", r"/lmdeploy/|\blmdeploy (?:serve|chat|lite)\b|\[TM\]\[", r"\blmdeploy\b|\bturbomind\b", ((r"_?create_weight|load_weight|_from_hf", "weights_load"), (r"create_model_instance|block_?manager|cache-?_?max|allocator\.h|kv block|KV.{0,4}块", "kv_alloc"))),
     Speaker("text-generation-inference", "engine", r"text_generation_(?:server|launcher|router)|\btext-generation-launcher\b", r"\btext-generation-inference\b|\bTGI\b", ((r"\bwarming up model|\bwarmup\b|prefill tokens", "profile_run"), *_LOADS)),
     Speaker("ExLlama", "engine", r"/exllamav[23]/", r"\bexllama(?:v?[23])?\b|\btabbyapi\b|\bexl[23]\b", _LOADS),
@@ -69,7 +73,7 @@ SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("Aphrodite", "engine", r"/aphrodite/", r"\baphrodite\b", _LOADS),
     Speaker("DeepSpeed-MII", "engine", r"/mii/|deepspeed/inference", r"\bdeepspeed[- ]mii\b", _LOADS),
     Speaker("ComfyUI", "engine", r"/ComfyUI/|comfy/(?:model_management|ldm)", r"\bcomfy ?ui\b"),
-    Speaker("transformers", "engine", r"/transformers/(?:modeling_utils|generation/|models/|core_model_loading|integrations/)|\bAutoModel\w{0,30}\.from_pretrained", r"(?:^|[ (`])transformers(?: v?\d|:| library| pipeline)|\bAutoModelForCausalLM\b|\bBitsAndBytesConfig\b|\bcore_model_loading\b", ((r"core_model_loading|weight loading|load(?:s|ing)? (?:the )?(?:model|weights)", "weights_load"), *_LOADS)),
+    Speaker("transformers", "engine", r"/transformers/(?:modeling_utils|generation/|models/|core_model_loading|integrations/)|\bAutoModel\w{0,30}\.from_pretrained", r"(?:^|[ (`])transformers(?: v?\d|:| library| pipeline| script| code| generate)|\bmodel\.generate\(|\bAutoModelForCausalLM\b|\bBitsAndBytesConfig\b|\bcore_model_loading\b", ((r"core_model_loading|weight loading|load(?:s|ing)? (?:the )?(?:model|weights)", "weights_load"), *_LOADS)),
 )  # fmt: skip
 TRACES: Final = tuple(late_pattern(row.traces) if row.traces else None for row in SPEAKERS)
 NAMES: Final = tuple(late_pattern(f"(?i){row.names}") if row.names else None for row in SPEAKERS)

@@ -15,7 +15,7 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
     ("x_nccl", r"(?:nccl|rccl|hccl|gloo|all[- ]?reduce|all[- ]?gather|collectives?)\b[^.]{0,40}(?:errors?|time[ds]?[ -]?out|hangs?|fail(?:s|ed|ure)?|stuck|deadlock)|watchdog[^.]{0,30}time[ds]?[ -]?out|unhandled (?:system|cuda) error|client socket has timed out|(?:connect\w{0,4}|socket)\b[^.]{0,60}(?:node|peer|rank|worker|socket)[^.]{0,40}time[ds]?[ -]?out|rendezvous[^.]{0,30}(?:time|fail|error)"),
     ("x_crash", r"seg[ -]?fault|segmentation fault|SIGSEGV|SIGABRT|core dump"),
     ("x_no_kernel", r"no kernel image|(?:sm_?\d{2,3}a?|gfx\d{3,4}|compute capability [\d.]{1,5})\b[^.]{0,40}(?:not support|unsupport)|(?:not (?:compiled|built)|no kernels?) for sm_?\d"),
-    ("x_architecture", r"(?:architectures?|model[ _]type)\b[^.]{0,60}(?:not (?:support|recogni)|unsupport|unknown)|(?:unsupported|unknown) (?:model )?(?:architecture|model type)"),
+    ("x_architecture", r"(?:architectures?|model[ _]type)\b[^.]{0,60}(?:not (?:support|recogni)|unsupport|unknown)|(?:unsupported|unknown) (?:model )?(?:architecture|model type)|\w{2,40}For(?:CausalLM|ConditionalGeneration)\b[^.]{0,40}(?:not (?:support|recogni|found)|unsupport|unknown|nicht (?:unterstützt|bekannt)|不(?:在)?支持)|(?:模型(?:结构|架构|类型)|架构)[^。]{0,60}(?:不(?:在)?支持|无法识别|未知)|(?:modell)?architektur[^.]{0,60}(?:nicht (?:unterstützt|bekannt|erkannt)|unbekannt)"),
     ("x_import", r"ImportError|ModuleNotFoundError|no module named|module (?:is )?not found|needs? [`'\"]?\w{2,60}[`'\"]? module|undefined symbol|cannot import|DLL load failed"),
     ("x_mismatch", r"(?:shape|size|dimension)s? mismatch|KeyError: ?['\"`][\w.]{1,80}(?:weight|scale|bias|layers)|no module or parameter named|weights? (?:were |was |are )?not initiali[sz]ed|missing (?:weights?|tensors?)"),
     ("x_capture", r"(?:when|while) stream is capturing|StreamCapture"),
@@ -23,7 +23,7 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
     ("x_kernel_shared", r"shared memory\b[^.]{0,40}(?:exceed|limit|out of)|OutOfResources|out of resources?: shared"),
     ("x_slow_start", r"(?:start(?:ing|up|s)?|load(?:ing|s)?|launch(?:ing)?|ready|initiali[sz]\w{1,5})\b[^.]{0,40}time[ds]?[ -]?out|time[ds]?[ -]?out\b[^.]{0,40}(?:start|load|launch|ready|initiali)"),
     ("x_dtype_card", r"(?:bf16|bfloat16|fp8|fp4|nvfp4|flash[ -]?attention)\b[^.]{0,60}(?:not supported on|unsupported on|only supported on)|(?:not|n['’]t) support (?:bf16|bfloat16|fp8|fp4|nvfp4)"),
-    ("x_gated", r"\b(?:401|403)\b[^.]{0,30}(?:client|error|unauthori|forbidden)|gated repo"),
+    ("x_gated", r"\b(?:401|403)\b[^.]{0,30}(?:client|error|unauthori|forbidden)|gated (?:repo|model)|没有权限访问|(?:kein\w{0,2} (?:zugriff|berechtigung)|no access)\b[^.]{0,30}(?:repo|model)"),
     ("x_port", r"address already in use|port\b[^.]{0,20}already in use"),
     ("x_broken_file", r"SafetensorError|corrupt(?:ed)? (?:file|checkpoint|safetensors|gguf|model)"),
     ("x_driver", r"driver (?:version )?is (?:too old|insufficient)|unsupported toolchain"),
@@ -33,7 +33,8 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
 # what a sentence below a title may name just so
 LOOSE: Final[tuple[tuple[LogKind, str], ...]] = tuple(
     (kind, rf"(?i){words}") for kind, words in _ROWS if kind in ("x_bad_address", "x_nccl", "x_crash", "x_no_kernel",
-                                                                  "x_architecture", "x_capture", "x_kernel_shared", "x_import")
+                                                                  "x_architecture", "x_capture", "x_kernel_shared", "x_import", "x_gated", "x_port",
+                                                                  "x_broken_file", "x_driver")
 )  # fmt: skip
 # that it failed, in the words of people, whatever of
 _FAILED: Final = (

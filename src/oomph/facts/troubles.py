@@ -143,7 +143,7 @@ ROWS = (
     LogRow("x_slow_start", " probe failed", r"(?:Startup|Liveness) probe failed"),
     LogRow("x_slow_start", "atchdog timeout", r"[Ww]atchdog timeout"),
     LogRow("x_slow_start", "RPC call", r"RPC call to (?P<method>\w{1,40}) timed out|TimeoutError: RPC call(?! to)"),
-    LogRow("x_disk", "o space left on device", r"[Nn]o space left on device(?!.{0,80}/dev/shm)", ends="here"),
+    LogRow("x_disk", "o space left on device", r"^(?!.{0,600}(?:/dev/shm|\bshm\b)).{0,600}[Nn]o space left on device", ends="here"),
     LogRow("x_disk", "[Errno 28]", r"\[Errno 28\](?!.{0,120}/dev/shm)"),
     LogRow("x_disk", "Not enough free disk space", r"Not enough free disk space"),
     LogRow("x_disk", "Disk quota exceeded", r"Disk quota exceeded"),

@@ -34,7 +34,7 @@ _BACK: Final = late_pattern(
 
 # "With 8192 it is fine", "mit 40 geht es", "改成 8192 就好了": another value of what was spoken of
 _VALUE: Final = late_pattern(
-    r"(?i)^\W{0,4}(?:but |aber |and |und )?(?:with|at|using|set to|(?:back|down) to|mit|bei|(?:zurück )?auf|(?:[改换设调降]|设置|调整|恢复)(?:[成为到回至])?|用)?\s?(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.,-]*\d|\s?(?:[KMGT]i?B|[KMGT]\b|GPUs?|x\b|times|hours?|days?|von|of))(.{0,60})$"
+    r"(?i)^\W{0,4}(?:but |aber |and |und )?(?:with|at|using|set to|(?:back|down) to|mit|bei|(?:zurück )?auf|(?:[改换设调降]|设置|调整|恢复)(?:[成为到回至])?|用)?\s?(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.,-]*\d|\s?(?:[KMGT]i?B|[KMGT]\b|GPUs?|x\b|times|hours?|days?|von|of|layers?|schichten|lagen|cards?|karten|users?|nutzer|层|张|个用户))(.{0,60})$"
 )
 _SETTING: Final = late_pattern(
     r"(?<![\w-])(--?[a-z][\w-]{0,40}|[a-z]+(?:[_-][a-z]+)+)(?:[ =:]| auf | to | of | 是 ?| ?(?:[改换设调升]|设置|调整)(?:[成为到至]) ?){1,2}(\d{1,7}(?:\.\d{1,4})?[kK]?)(?![\w.]*\d)"

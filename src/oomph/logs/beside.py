@@ -154,7 +154,8 @@ def _python_calls(lines: Sequence[Line]) -> list[Found]:
 
 
 _TOLD = late_pattern(
-    r"(?<![\w-])--?(?:model|tensor-parallel-size|gpu-memory-utilization|max-model-len|max-num-seqs|quantization)\b"
+    r"(?<![\w-])--?(?:model|tensor-parallel-size|gpu-memory-utilization|max-model-len|max-num-seqs|quantization|enable-lora|"
+    r"max-loras|max-num-batched-tokens|kv-cache-dtype|cpu-offload-gb|kv-offloading-size|kv-cache-memory-bytes)\b"
 )
 _ENDS = ".,;:)`'\""  # of a sentence, behind a value
 
@@ -180,8 +181,8 @@ def _told_flags(lines: Sequence[Line]) -> list[Found]:
 
 
 _SAID = late_pattern(
-    r"(?i)(?:\b(?:with|using|at|run|and|mit|und|bei|auf|to|set|have)|[用设加了]|,)\s{0,2}"
-    r"`?(--[a-z][a-z0-9]*(?:-[a-z0-9]+)+[ =]\d{1,9}(?:\.\d{1,4})?)(?![\w.]*\d)"
+    r"(?i)(?:\b(?:with|using|at|run|and|mit|und|bei|auf|to|set|have|gave|pass(?:ed)?|added)|[用设加了]|,)\s{0,2}"
+    r"`?(--[a-z][a-z0-9]*(?:-[a-z0-9]+)+[ =]\d{1,9}(?:\.\d{1,4})?(?:[KMGT]i?B?)?)(?![\w.]*\d)"
 )
 
 

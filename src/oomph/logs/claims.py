@@ -21,6 +21,7 @@ from oomph.facts.claim_words import (
     ERROR_IN_TITLE,
     NONE,
     NOT,
+    NOT_YET,
     PHASES,
     QUESTION,
     SHORTAGE,
@@ -141,15 +142,27 @@ def _is_until(words: str) -> bool:
 def _mentions(clause: str) -> tuple[Mention, ...]:
     """The more particular name of a stage first; what one name covers is no other stage's."""
     text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), clause.replace("k/v", "kv").replace("K/V", "KV"))
-    mentions: dict[StageName, Mention] = {}
+    spans: dict[StageName, tuple[int, int]] = {}
+    left = text
     for stage, pattern in PHASES:
-        match = compiled(pattern).search(text)
+        match = compiled(pattern).search(left)
         if match is None:
             continue
-        before, behind = text[: match.start()], text[match.end() :]
-        text = f"{before}{' ' * len(match[0])}{behind}"
-        mentions.setdefault(stage, Mention(stage, _relation(before, behind, match[0])))
-    return tuple(mentions.values())
+        left = f"{left[: match.start()]}{' ' * len(match[0])}{left[match.end() :]}"
+        spans.setdefault(stage, match.span())
+    return tuple(
+        Mention(stage, _relation(_own_words(text, start, spans), text[end:], text[start:end]))
+        for stage, (start, end) in spans.items()
+    )
+
+
+def _own_words(text: str, start: int, spans: dict[StageName, tuple[int, int]]) -> str:
+    """What stands before a mention and speaks of it: "after loading it tries the encoder" is not after the encoder."""
+    last = max((end for _, end in spans.values() if end <= start), default=0)
+    return text[last:start] if _VERB.search(text[last:start]) else text[:start]
+
+
+_VERB: Final = late_pattern(r"(?i)\b(?!(?:and|und|the|die|der|das|its|then)\b)[^\W\d_]{3,}|[\u4e00-\u9fff]{2}")
 
 
 def _relation(before: str, behind: str, words: str) -> Relation:
@@ -160,6 +173,8 @@ def _relation(before: str, behind: str, words: str) -> Relation:
         or words.endswith("完")
     ):
         return "after"
+    if (NOT_YET.search(words) and not words.startswith(("权重", "模型"))) or NOT_YET.match(behind[:16].lstrip()):
+        return "before"
     if COMPLETE.search(behind[:24]):
         return "during"  # "before the tensors are all in"
     return "before" if BEFORE.search(before[-40:]) or BEFOREHAND.search(behind[:12]) else "during"

@@ -34,7 +34,7 @@ MOST_LINES: Final = 400  # that are looked at, from the beginning of a text
 MOST_SENTENCES: Final = 300
 LONGEST: Final = 4000  # characters of a paragraph
 _BULLET: Final = late_pattern(r"^\s{0,8}(?:[-*+•·]|\d{1,2}[.)]|#{1,6}|>)\s+")
-_SENTENCE: Final = late_pattern(r"(?<=[.!?])[\s*_]+(?=[^\s])|(?<=[。！？])\s*")
+_SENTENCE: Final = late_pattern(r"(?<=[.!?])[\s*_]+(?=[^\s])|(?<=[。！？])\s*|(?<=[\u4e00-\u9fff][?!])\s*")
 _FENCE: Final = late_pattern(r"^\s{0,8}(?:```|~~~)")
 
 

@@ -10,6 +10,7 @@ from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.logs.documents import is_prose
 from oomph.logs.parse import ALL, engine_of, prints
+from oomph.text.late import late_pattern
 
 # what only a server prints
 UP_KINDS: frozenset[LogKind] = frozenset(row.kind for row in ALL if row.up)
@@ -32,8 +33,19 @@ def foreign_speaker(lines: Sequence[Line], observations: Sequence[Observation]) 
     texts = [text for text in _texts(lines) if "--" not in text[:12]]
     counts = [sum(bool(pattern.search(text)) for text in texts) if pattern else 0 for pattern in NAMES]
     most = max(counts)
-    ours = sum(observation.kind == "engine_named" for observation in observations) if engine_of(observations) else 0
-    return SPEAKERS[counts.index(most)] if most > ours else None
+    named = sum(observation.kind == "engine_named" for observation in observations) if engine_of(observations) else 0
+    ours = named + sum(observation.kind == "woken" for observation in observations)  # an endpoint of ours
+    row = SPEAKERS[counts.index(most)]
+    trains = row.trains and most == named and any(_TRAINS.search(text) for text in texts)
+    return row if most > ours or trains else None
+
+
+# a step of a training that failed: an engine named beside it made its samples
+_TRAINS = late_pattern(
+    r"(?i)\b(?:backward|optimi[sz]er|training (?:step|process|loop)|trainingsschritt"
+    r"|per_device_train\w{0,20}|gradients?)\b"
+    r"|训练(?:进程|步|时|过程)|反向传播|算\s?loss"
+)
 
 
 def _near(lines: Sequence[Line]) -> Sequence[Line]:

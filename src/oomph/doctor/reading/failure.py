@@ -60,7 +60,7 @@ def _named_by_title(failure: Observation | None, observations: Sequence[Observat
         return None
     if any(observation.kind == "exception" and own_words(observation) for observation in observations):
         return None
-    begun = not kinds.isdisjoint(STARTED | {"engine_named"})
+    begun = not kinds.isdisjoint(STARTED | {"engine_named"}) or not title.values["title"]  # a sentence states it
     if failure is None and (last_ready(observations) or _mild(title.text) or not begun):
         return None
     return title

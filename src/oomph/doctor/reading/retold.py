@@ -53,10 +53,17 @@ def _named(line: Line, lowered: str) -> Iterator[Observation]:
     """An error that a sentence names, as a title does, and as weak."""
     if line.text.startswith("# ") or not is_prose(line):
         return
-    facts = " , ".join(clause for clause in clauses(lowered) if not _DOUBTED.search(clause))
-    kind = next((kind for kind, words in LOOSE if compiled(words).search(facts)), None)
+    parts = clauses(lowered)
+    facts = " , ".join(clause for clause in parts if not _DOUBTED.search(clause))
+    kind = next((kind for kind, words in LOOSE if compiled(words).search(facts) or _states(words, parts)), None)
     if kind is not None:
         yield Observation(line.number, kind, {"title": ""}, line.rank, line.process, line.text[:600].strip())
+
+
+def _states(words: str, parts: Sequence[str]) -> bool:
+    """A clause has it, and beside it nothing that doubts: "the architecture is not supported" has a no of its own."""
+    matches = ((clause, compiled(words).search(clause)) for clause in parts)
+    return any(m and not _DOUBTED.search(f"{clause[: m.start()]} {clause[m.end() :]}") for clause, m in matches)
 
 
 # a clause that asks, doubts or takes something back

@@ -7,8 +7,8 @@ that is enough. A plan is more exact, and needs the model itself.
 from typing import Final
 
 from oomph.doctor.case import Case, place
-from oomph.doctor.reading.meanings import ORDER, TROUBLES, WEAK
-from oomph.doctor.reading.story import passed_stages
+from oomph.doctor.reading.meanings import TROUBLES, WEAK
+from oomph.doctor.reading.story import says_loaded
 from oomph.doctor.rebuild import gpu_row
 from oomph.text.late import late_pattern
 
@@ -35,9 +35,14 @@ def with_size(case: Case) -> Case:
     memory = case.memory and case.death.kind not in TROUBLES and worded
     if not case.failed or not memory or case.death.basis not in BASES or case.stage in ("weights_load", "host_ram"):
         return case
-    if "weights_load" in passed_stages(case.claims, ORDER):
+    if says_loaded(case.claims):
         return case  # somebody says that they are on the card
-    weights = weight_bytes(case.rebuilt.model or _title(case), str(case.flag("quantization") or ""))
+    if any(claim.outcome == "well" and "runtime_request" in claim.named("during") for claim in case.claims):
+        return case  # or that it has answered
+    if case.stage == "kv_check" and case.death.basis == "said":
+        return case  # the check comes behind the load, and people tell it with its figures
+    told = " ".join(claim.text for claim in case.claims)
+    weights = weight_bytes(case.rebuilt.model or _title(case), f"{case.flag('quantization') or ''} {told}")
     ranks = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
     if weights / ranks <= (_card(case) or _LARGEST):
         return case

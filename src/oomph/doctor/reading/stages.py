@@ -49,6 +49,7 @@ class Death(Struct, frozen=True):
     settle: str = ""  # of a doubt: what would decide it
     quote: str = ""  # the failing line, or the sign
     by_people: bool = False  # people say so in their own words, and no program
+    pinned: bool = False  # it was memory of the host that could not be locked for the GPU
     ruled: StageName | None = None  # what the written rules say, if anything, where what is learned was weighed beside
     learned: tuple[
         tuple[StageName, float], ...

@@ -12,6 +12,7 @@ from typing import Final
 from oomph.doctor.reading.meanings import ORDER
 from oomph.doctor.reading.places import place_stage
 from oomph.doctor.reading.tracebacks import frame_stage
+from oomph.facts.claim_words import GONE, SINCE
 from oomph.ir import StageName
 from oomph.logs.claims import Claim
 from oomph.text.late import late_pattern
@@ -47,7 +48,18 @@ def failing_claims(claims: Sequence[Claim]) -> list[Claim]:
     failing = [claim for claim in claims if claim.outcome == "failed" and claim.factual and not _is_aside(claim)]
     if not any(claim.heading for claim in failing) and all(_FORMER.search(claim.text) for claim in failing):
         return []
+    over = _last_of_what_is_over(claims)
+    failing = [claim for claim in failing if claim.sentence > over or claim.heading]
     return sorted(failing, key=lambda claim: (not claim.heading, not claim.memory))
+
+
+def _last_of_what_is_over(claims: Sequence[Claim]) -> int:
+    """The sentence that says that the failure is gone, where another says that it has stayed away; -1: none does."""
+    texts: dict[int, str] = {}
+    for claim in claims:
+        texts[claim.sentence] = f"{texts.get(claim.sentence, '')} {claim.text}".strip()
+    gone = [number for number, text in texts.items() if GONE.search(text)]
+    return gone[-1] if gone and any(SINCE.search(text) for text in texts.values()) else -1
 
 
 def _is_aside(claim: Claim) -> bool:
@@ -116,9 +128,28 @@ def passed_stages(claims: Sequence[Claim], order: Sequence[StageName]) -> frozen
         for stage in behind:
             if stage in order and stage != "runtime_request":
                 over |= set(order[: order.index(stage) + 1])
+            elif stage in order and _served_first(claim, claims):
+                over |= set(order[: order.index(stage)])
     return frozenset(over)
 
 
+def says_loaded(claims: Sequence[Claim]) -> bool:
+    """Somebody says that the weights were on the card before it failed."""
+    behind = any("weights_load" in one.named("after") and not _OTHER_RUN.search(one.text) for one in claims)
+    return behind or "weights_load" in passed_stages(claims, ORDER)
+
+
+def _served_first(claim: Claim, claims: Sequence[Claim]) -> bool:
+    """The run that failed had answered before: nothing between the two speaks of another start."""
+    behind = [other for other in claims if 0 <= other.sentence - claim.sentence <= 1 and other is not claim]
+    if claim.outcome != "well" or any(_NEW_START.search(other.text) for other in (claim, *behind)):
+        return False
+    return any(other.outcome == "failed" for other in behind)
+
+
+_NEW_START: Final = late_pattern(
+    r"(?i)\b(?:since|updat\w{1,3}|upgrad\w{1,3}|reboot\w{0,3}|restart\w{0,3}|(?:at|on|during|while) (?:the )?(?:start|load)\w{0,4}|now (?:it|the)|seit\w{0,3}|neustart|beim (?:start|laden))\b|更新|升级|重启|启动|加载"
+)
 _FUNCTION: Final = late_pattern(r"\b_?[a-z][a-z0-9]{1,30}(?:_[a-z0-9]{1,30}){1,8}\b")
 
 

@@ -1,4 +1,5 @@
-"""Whether a traceback is inside of an encoder of images, video or sound: its cost follows the items, not the text.
+"""Whether a traceback, or somebody's words, are about an encoder of images, video or sound: its cost follows the
+items, not the text.
 
 The file of the innermost frame below /models/ decides: a wrapper such as qwen3_vl.py calls the language model in a file
 of its own, so that its own frames at the end are the tower's.
@@ -7,6 +8,7 @@ of its own, so that its own frames at the end are the tower's.
 from collections.abc import Sequence
 from typing import Final
 
+from oomph.logs.claims import Claim
 from oomph.text.late import late_pattern
 
 # Names of files that hold an encoder (vllm/model_executor/models of 0.32.0, sglang/srt/models of 0.5.23).
@@ -27,3 +29,16 @@ def in_tower(functions: Sequence[str], files: Sequence[str]) -> bool:
         return True
     own = [path for path in files if any(part in path for part in _MODELS)]
     return bool(own) and bool(_FILES.search(own[-1].rsplit("/", 1)[-1]))
+
+
+def tells_of_images(claims: Sequence[Claim]) -> bool:
+    """Somebody says that the encoder, or large pictures, did it."""
+    return any(_IMAGES.search(claim.text) for claim in claims)
+
+
+_IMAGES: Final = late_pattern(
+    r"(?i)(?:vision|image|visual|multi-?modal) (?:tower|encoder)|bild-?encoder|(?:视觉|多模态)\s?(?:编码器|塔|encoder)"
+    r"|\b(?:large|big|huge|4k|several|largest|biggest|große|mehrere) "
+    r"(?:\w{1,12} )?(?:images?|pictures?|photos?|bilder)\b"
+    r"|大图|高清图|多张\S{0,6}图|张\S{0,4}图|最大\S{0,4}图"
+)

@@ -54,7 +54,10 @@ def match(case: Case) -> Finding | None:
 def _told(case: Case) -> bool:
     """Somebody says that the kernel or a limit of the host's memory ended it."""
     sentences = (case.death.quote, *(claim.text for claim in case.claims if case.told_short_at("host_ram")))
-    return case.death.kind in ("memory_short", "said_failed") and any(_KILLED.search(text) for text in sentences)
+    return case.death.kind in ("memory_short", "said_failed") and any(KILLED.search(text) for text in sentences)
 
 
-_KILLED = re.compile(r"(?i)OOM[- ]?kill|\bkill(?:s|ed)\b|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM")
+KILLED = re.compile(
+    r"(?i)OOM[- ]?kill|\bkill(?:s|ed)\b|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM"
+    r"|杀(?:掉|死|了)|被\s?kill|干掉|abgeschossen|getötet|beendet (?:den|das|die)"
+)

@@ -17,6 +17,7 @@ Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
 """
 
 from oomph.doctor.writing import Case, Finding, Tier, rule
+from oomph.text.late import late_pattern
 from oomph.units import gib
 
 
@@ -30,7 +31,9 @@ def match(case: Case) -> Finding | None:
             "share_down",
         )
         return Finding(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
-    if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
+    is_claim = case.told_short_at("runtime_request") and any(_WAKES.search(claim.text) for claim in case.claims)
+    is_raised = case.failed and case.in_traceback("wake_up", "create_and_map")
+    if not (case.has("cumem_oom") or is_raised or is_claim):
         return None
     if case.stage != "runtime_request":
         return None  # its allocator was refused memory at the start, before anything slept
@@ -49,3 +52,6 @@ def match(case: Case) -> Finding | None:
         ),
         {"expandable": "it does not work with sleep mode"},
     )
+
+
+_WAKES = late_pattern(r"(?i)\bwak(?:e[ _-]?up|es|ing|en|eup)\b|aufwach|aufweck|geweckt|唤醒")

@@ -70,8 +70,9 @@ def recovered(observations: Sequence[Observation], index: int) -> bool:
 def harmless(observations: Sequence[Observation], index: int) -> bool:
     """Pinned host memory is only faster to copy from: llama.cpp goes on without it, Vulkan's error line or not."""
     line = observations[index].line
-    near = observations[max(0, index - 3) : index]
-    return observations[index].kind == "lc_malloc" and any(o.kind == "lc_pinned" and line - o.line <= 1 for o in near)
+    near = observations[max(0, index - 3) : index + 3]  # on a line of its own, or on the same one
+    pinned = any(o.kind == "lc_pinned" and 0 <= line - o.line <= 1 for o in near)
+    return observations[index].kind == "lc_malloc" and pinned
 
 
 def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:

@@ -51,6 +51,7 @@ def match(case: Case) -> Finding | None:
         )
         return Finding(Tier.COMPUTED, text, case.line("tr_budget"), smaller)
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
+    served = served or case.told_short_at("cudagraph_capture")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
     text = (

@@ -93,6 +93,7 @@ def _told(case: Case) -> Finding | None:
 
 _ONE_REQUEST = late_pattern(
     r"(?i)\b(?:one|a single|single|each|ein(?:e|zelne)) (?:\w{1,12} ){0,2}(?:request|sequence|prompt|anfrage|sequenz)|"
+    r"(?:for|für) (?:a|eine) (?:request|anfrage)|\bmax[-_ ]model[-_ ]len|需要\s?[\d.]|"
     r"\blength\b|\btokens?\b|\blänge\b|\bkontext\b|\bcontext\b|(?:一条|一个|单条|单个)请求|上下文|长度"
 )
 _BESIDE = 16 * GIB  # chosen: more than activations, graphs and a context ever took beside weights and KV cache

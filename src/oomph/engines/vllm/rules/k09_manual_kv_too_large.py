@@ -22,7 +22,7 @@ from oomph.units import GIB, gib, human
 def match(case: Case) -> Finding | None:
     line = case.first("manual_kv")
     if line is None:
-        return None
+        return _told(case)
     kv, tried, free = case.value("manual_kv", "kv") or 0, case.oom_value("tried") or 0, case.oom_value("free") or 0
     text = f"{gib(kv)} of KV cache were ordered by hand; utilization and the graph reserve are not applied to that."
     if tried:
@@ -35,3 +35,12 @@ def match(case: Case) -> Finding | None:
         (("kv_bytes", less), "no_kv_bytes"),
         {"share_down": "ignored while the KV size is given in bytes"},
     )
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that the pool, whose size is in the command, did not fit."""
+    if not case.told_short_at("kv_alloc") or not case.flag("kv_cache_memory_bytes"):
+        return None
+    text = "The size of the KV cache is given by hand: utilization and the graph reserve are not applied to that."
+    why = "ignored while the KV size is given in bytes"
+    return Finding(Tier.COMPUTED, text, (case.death.line,), ("no_kv_bytes",), {"share_down": why})

@@ -17,6 +17,7 @@ What does not: context length or utilization.
 Evidence: gpu_model_runner.py:5888 (0.21.0); vllm PR 41723, issues 27992, 34209.
 """
 
+from oomph.doctor.reading.towers import tells_of_images
 from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import human
 
@@ -41,7 +42,9 @@ def match(case: Case) -> Finding | None:
     worst = case.value("mm_worst_case", "tokens")
     inside = case.in_traceback(*TOWER) or case.in_tower
     after_budget = case.before("encoder_budget", "mm_profile") and not case.before("dynamo", "compiled")
-    if not inside and not worst and not (after_budget and (case.oom is not None or case.death.functions)):
+    is_claim = case.told_short_at("profile_run") and tells_of_images(case.claims)
+    near = after_budget and (case.oom is not None or case.death.functions)
+    if not (inside or worst or is_claim or near):
         return None
     items, modality = case.value("encoder_budget", "items"), case.first("encoder_budget")
     text = "vLLM runs the largest multi-modal item the model allows before it serves, and that run did not fit."
@@ -59,7 +62,7 @@ def match(case: Case) -> Finding | None:
         "smaller_images",
     )
     return Finding(
-        Tier.COMPUTED if inside or worst else Tier.LIKELY,
+        Tier.COMPUTED if inside or worst or is_claim else Tier.LIKELY,
         text,
         case.line("encoder_budget", "mm_worst_case", "torch_oom"),
         remedies,

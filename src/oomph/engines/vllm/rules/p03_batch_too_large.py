@@ -19,6 +19,7 @@ Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 """
 
 from oomph.doctor.writing import Case, Finding, Named, Tier, rule
+from oomph.text.late import late_pattern
 from oomph.units import gib, human
 
 
@@ -26,6 +27,9 @@ from oomph.units import gib, human
 def match(case: Case) -> Finding | None:
     if case.has("freed_while_profiling", "fp8e4nv"):
         return None
+    if case.told_short_at("profile_run") and any(_WORKSPACE.search(claim.text) for claim in case.claims):
+        text = "By what you say it is the workspace of a kernel that does not fit: it grows with the batch."
+        return Finding(Tier.COMPUTED, text, (case.death.line,), ("moe_backend", "backend", ("batch", 2048)))
     tokens = case.whole("max_num_batched_tokens")
     tried, free = case.oom_value("tried"), case.oom_value("free")
     weights = case.value("weights", "weights")
@@ -46,3 +50,6 @@ def match(case: Case) -> Finding | None:
     else:
         levers = (("batch", smaller), "sequences", "checkpoint", "more_gpus")
     return Finding(Tier.LIKELY, text, case.line("weights", "torch_oom"), levers)
+
+
+_WORKSPACE = late_pattern(r"(?i)\bworkspace\b|arbeitsbereich|工作区|\bmoe[- ](?:kernel|backend)\b")

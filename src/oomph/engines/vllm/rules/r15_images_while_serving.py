@@ -18,8 +18,8 @@ What does not: a shorter context, fewer text tokens per step: the encoder's buff
 Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 """
 
+from oomph.doctor.reading.towers import tells_of_images
 from oomph.doctor.writing import Case, Finding, Tier, rule
-from oomph.text.late import late_pattern
 from oomph.units import gib, human
 
 FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddings", "_process_image_input",
@@ -28,7 +28,7 @@ FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddin
 
 @rule("runtime_request", at_stage=True, over=("P07", "R08", "R06"))
 def match(case: Case) -> Finding | None:
-    is_claim = case.told_short_at("runtime_request") and any(_IMAGES.search(claim.text) for claim in case.claims)
+    is_claim = case.told_short_at("runtime_request") and tells_of_images(case.claims)
     if not (case.in_traceback(*FUNCTIONS) or case.in_tower or is_claim) or not case.memory:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
@@ -41,11 +41,3 @@ def match(case: Case) -> Finding | None:
     rejected = {"context": why, "batch": why}
     tier = Tier.LIKELY if is_claim else Tier.COMPUTED
     return Finding(tier, text, case.line("torch_oom", "frame")[:2], remedies, rejected)
-
-
-# somebody says that the encoder, or large pictures, did it
-_IMAGES = late_pattern(
-    r"(?i)(?:vision|image|visual|multimodal) (?:tower|encoder)|bild-?encoder|视觉(?:编码器|塔)"
-    r"|\b(?:large|big|huge|4k|several|große|mehrere) (?:\w{1,12} )?(?:images?|pictures?|photos?|bilder)\b"
-    r"|大图|高清图|多张\S{0,6}图|张\S{0,4}图"
-)
