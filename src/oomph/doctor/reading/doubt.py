@@ -99,6 +99,8 @@ def unread_sentence(
             return Doubt(line.number, line.text[:1000], SETTLES, by_people=True)
     for number in dict.fromkeys(claim.sentence for claim in claims if not first < claim.line < last):
         own = [claim for claim in claims if claim.sentence == number]
+        if _PROGRAMS.search(own[0].text):
+            continue
         text = " ".join(claim.text for claim in own)
         unread = any(claim.factual and not claim.outcome and _is_clause(claim.text) for claim in own)
         if unread and is_sentence(text) and not _HANDS_OVER.search(text):
@@ -106,6 +108,10 @@ def unread_sentence(
     return None
 
 
+# how programs begin a line: a time, the function that prints it
+_PROGRAMS: Final = late_pattern(
+    r"^\W{0,3}(?:\d[\d.:,TZ/-]{3,40}\s|(?:\w{1,40}\s+)?(?:main|srv|slot|que|init|\w{1,40}_\w{1,40})\s{0,8}:|\w{1,20}\s{2,})"
+)
 BEGINNING: Final = 5  # lines in which people say what a log is about
 _CLAUSE: Final = late_pattern(r"\w\W+\w+\W+\w|[\u4e00-\u9fff]{4}")  # a verb has room in it
 
