@@ -41,8 +41,8 @@ def with_size(case: Case) -> Case:
         return case  # or that it has answered
     if case.stage == "kv_check" and case.death.basis == "said":
         return case  # the check comes behind the load, and people tell it with its figures
-    told = " ".join(claim.text for claim in case.claims)
-    weights = weight_bytes(case.rebuilt.model or _title(case), f"{case.flag('quantization') or ''} {told}")
+    story = " ".join(claim.text for claim in case.claims)
+    weights = weight_bytes(case.rebuilt.model or _title(case), f"{case.flag('quantization') or ''} {story}")
     ranks = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
     if weights / ranks <= (_card(case) or _LARGEST):
         return case
