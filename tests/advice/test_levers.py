@@ -105,3 +105,10 @@ def test_a_combination_is_searched_where_no_single_flag_is_enough() -> None:
     best = advice(before).fixes[0]
     assert best.outcome == "fits" and best.change.kind == "flag"
     assert plan(best.command, gpu="RTX 4090 used 1GiB", engine="vllm==0.21.0").verdict.outcome == "fits"
+
+
+def test_a_share_that_starts_holds_a_request_where_a_higher_one_does() -> None:
+    """SGLang starts with a pool for 1,959 tokens at 0.7, which serves nobody who sends 8,192."""
+    command = "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --context-length 8192"
+    fixes = {fix.change.lever: fix for fix in advice(planned(command, "L4", "sglang==0.5.23")).fixes}
+    assert fixes["mem_fraction_static_up"].concurrency >= 1

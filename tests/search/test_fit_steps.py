@@ -144,3 +144,9 @@ def test_a_limit_of_256_holds_more_than_the_highest_level() -> None:
     """Levels end at 229 users, and a bound of so many hid a layout with graphs that holds as many as one without."""
     best = pick_for("openai/gpt-oss-20b", parse_gpus("4x RTX 3090"), Want(0, 8, "users"), "sglang")
     assert best is not None and not best.point.arm.eager and best.point.users >= 255
+
+
+def test_a_cache_at_risk_for_one_request_gets_a_higher_share() -> None:
+    """TensorRT-LLM's share is of what the weights leave: a low one is no sign that the card is too full."""
+    best = pick_for("deepseek-ai/DeepSeek-V2-Lite", parse_gpus("2x RTX 3090"), Want(32768, 1), "trtllm")
+    assert best is not None and not best.point.arm.tokens and best.point.utilisation > 0.9

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from oomph.answers.plan import plan
 from oomph.cli.main import main
 from oomph.engines.llamacpp.engine import LlamaCpp
 from oomph.engines.protocol import EngineProtocol
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 from oomph.facts.vllm.versions import NEWEST
 from oomph.simulate import api as simulation
 from oomph.simulate.search import parse_sweep
@@ -96,6 +97,21 @@ def test_a_deployment_that_does_not_start_serves_nobody(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as end:
         main(["simulate", "--gpu", "RTX 3060", "--users", "1", "--", "vllm", "serve", "Qwen/Qwen3-32B"])
     assert end.value.code == 1 and "does not start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("gpu", "command"),
+    [
+        ("L4", "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --context-length 8192"),
+        ("RTX 4090", "vllm serve Qwen/Qwen3-8B --max-model-len 32768"),
+    ],
+)
+def test_a_deployment_that_does_not_start_is_answered_with_one_that_does(gpu: str, command: str) -> None:
+    with pytest.raises(OomphError) as refused:
+        simulation.prepare(command, gpu=gpu)
+    instead = refused.value.hint.partition("it starts as: ")[2]
+    answer = plan(instead, gpu=gpu, advise=False)
+    assert answer.fits and answer.kv is not None and answer.kv.max_concurrency >= 1
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:

@@ -85,12 +85,23 @@ def judge_lever(judge: Judge, lever: Lever) -> Judged:
         return judge.judge(strongest, lever)
     if judge.before.verdict.outcome != "fits":
         if judge.fixes(strongest):
-            return judge.judge(mildest(judge, lever.changes), lever)
+            return judge.judge(_with_a_request(judge, lever, mildest(judge, lever.changes)), lever)
         others = lever.changes[:-1] if lever.two_sided else lever.changes[:1]  # too much of it may do harm elsewhere
         milder = next((change for change in others if judge.fixes(change)), strongest)
         if milder is not strongest:
-            return judge.judge(milder, lever)
+            return judge.judge(_with_a_request(judge, lever, milder), lever)
     return judge.judge(strongest, lever)
+
+
+def _with_a_request(judge: Judge, lever: Lever, mild: Change) -> Change:
+    """Some engines start with a pool that is smaller than one request: the first stronger setting that holds one."""
+
+    def holds(change: Change) -> bool:
+        plan = judge.plan(change)
+        return not isinstance(plan, str) and plan.kv is not None and plan.kv.max_concurrency >= 1
+
+    stronger = lever.changes[lever.changes.index(mild) :]
+    return next((change for change in stronger if holds(change) and (change is mild or judge.fixes(change))), mild)
 
 
 def _fixes(judged: Iterable[Judged]) -> list[Judged]:

@@ -31,13 +31,15 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
         return Outcome("never", 0.0, plan)
     if not margin:
         return Outcome("ok", _without_cache(plan.kv.max_concurrency, plan), plan)
+    low = low_concurrency(plan)
     if verdict.outcome != "fits":
-        over = verdict.outcome == "at_risk" or verdict.first_to_break in shared
-        short = verdict.first_to_break == "kv_check"
+        # one request may be what is at risk, of a cache that is too small: a higher share gives it more
+        is_risk = verdict.outcome == "at_risk"
+        short = low < 1 if is_risk else verdict.first_to_break == "kv_check"
+        over = not short and (is_risk or verdict.first_to_break in shared)
         return Outcome("over" if over else "short" if short else "never", 0.0, plan, "close")
     if share_of(plan) > engine_of(plan.deployment).safe_share(plan)[0]:
         return Outcome("over", 0.0, plan, "close")
-    low = low_concurrency(plan)
     return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
-from oomph.errors import CannotPlan, CommandError
+from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.ir import Deployment, Plan
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.config import Config
@@ -83,6 +83,17 @@ def prepare(
     model = own.simulated_model(deployment)
     built = own.simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
     return Setup(deployment, foreseen, built, factors, timed, accepted=accepted)
+
+
+def require_start(plan: Plan) -> None:
+    """A server that does not start is refused, with the first change that its plan has found to start."""
+    if plan.fits:
+        return
+    text = plan.verdict.message.split("\n")[0] or plan.verdict.stage
+    fixes = plan.advice.fixes if plan.advice is not None else ()
+    fix = next((fix for fix in fixes if fix.change.kind != "hardware"), None)
+    hint = f"it starts as: {fix.command}" if fix is not None else "oomph plan says what it lacks"
+    raise OomphError(f"it does not start, so it serves nobody: {text}", hint=hint)
 
 
 def _refuse_other_schedulers(deployment: Deployment) -> None:

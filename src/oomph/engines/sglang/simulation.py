@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from oomph.engines.sglang.scheduler.loop import Loop
 from oomph.engines.sglang.scheduler.settings import Eviction, Policy, Settings
 from oomph.engines.sglang.timing import error_of, timing
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan
 from oomph.facts.sglang.facts import at
 from oomph.ir import Deployment, Experts, Model, Plan
-from oomph.simulate.build import Built
+from oomph.simulate.build import Built, require_start
 from oomph.simulate.config import Config, Group
 from oomph.simulate.timing import StepTime, unit
 from oomph.text.tables import all_that_hold
@@ -20,9 +20,7 @@ _TOO_LONG = "The input ({prompt} tokens) is longer than the model's context leng
 
 
 def build(deployment: Deployment, model: Model, plan: Plan, *, scale: float = 1.0, timed: bool = True) -> Built:
-    if not plan.fits:
-        text = plan.verdict.message.split("\n")[0]
-        raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
+    require_start(plan)
     _refuse_unplayed(plan)
     settings = settings_of(deployment, plan)
     groups, time = _times(plan, model, settings, timed)

@@ -4,11 +4,11 @@ from oomph.engines.trtllm.command.options_file import GRAPHS, OFF
 from oomph.engines.trtllm.kv.blocks import Window
 from oomph.engines.trtllm.scheduler.capacity import Capacity
 from oomph.engines.trtllm.scheduler.loop import CapacityLoop
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan
 from oomph.facts.trtllm.facts import at
 from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import taken_over
-from oomph.simulate.build import Built
+from oomph.simulate.build import Built, require_start
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.speed import PlainFactors, Timing, plain_timing
@@ -23,9 +23,7 @@ _TOO_WIDE = "The sum of prompt length ({prompt}), query length (0) should not ex
 
 def build(deployment: Deployment, model: Model, plan: Plan, *, accepted: float = 0.6, timed: bool = True) -> Built:
     """`accepted`: the share of drafted tokens that the model keeps."""
-    if not plan.fits:
-        text = plan.verdict.message.split("\n")[0]
-        raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
+    require_start(plan)
     capacity = capacity_of(deployment, plan, accepted)
     _refuse_beams(capacity)
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)

@@ -6,11 +6,11 @@ from typing import Any
 from oomph.engines.llamacpp.scheduler.loop import SlotLoop
 from oomph.engines.llamacpp.scheduler.slots import Slots
 from oomph.engines.llamacpp.timing import timing
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan
 from oomph.facts.llamacpp.builds import SLOTS_READ, parse_build
 from oomph.ir import Attention, Deployment, Model, Plan
 from oomph.simulate.accuracy import taken_over
-from oomph.simulate.build import Built
+from oomph.simulate.build import Built, require_start
 from oomph.simulate.config import Config, Group
 from oomph.simulate.step_costs import Factors
 from oomph.simulate.timing import unit
@@ -30,9 +30,7 @@ def build(
 
 
 def slots_of(flags: Mapping[str, Any], model: Model, plan: Plan) -> Slots:
-    if not plan.fits:
-        text = plan.verdict.message.split("\n")[0]
-        raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
+    require_start(plan)
     resolved = plan.resolved
     if flags.get("embeddings") or flags.get("reranking"):
         raise CannotPlan("a server of embeddings answers without generating: there is nothing to simulate")

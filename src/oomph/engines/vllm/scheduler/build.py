@@ -12,10 +12,10 @@ from oomph.engines.vllm.scheduler.pipeline import PipelineLoop
 from oomph.engines.vllm.scheduler.step_time import step_time
 from oomph.engines.vllm.start import with_draft
 from oomph.engines.vllm.weights.online import online_scheme, quantised
-from oomph.errors import CannotPlan, OomphError
+from oomph.errors import CannotPlan
 from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import speed_error, taken_over
-from oomph.simulate.build import Built, Factors
+from oomph.simulate.build import Built, Factors, require_start
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.timing import unit
@@ -27,9 +27,7 @@ def build(
     deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float = 0.6, timed: bool = True
 ) -> Built:
     """`accepted`: the share of drafted tokens that the model keeps."""
-    if not plan.fits:
-        text = plan.verdict.message.split("\n")[0]
-        raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
+    require_start(plan)
     run, cache = planned_cache(deployment, model, plan)
     model, resolved = run.model, run.settings
     if cache.context is None or not cache.groups:
