@@ -177,11 +177,11 @@ def pack(
     said. `asleep`: those that sleep while the others run. `solver`: "cp-sat" or "plain"; the best there is by default.
     `progress` is told what is tried; with it, Ctrl-C ends the search with the best so far.
     """
-    from oomph.answers.host import parse_ram
     from oomph.pack.pack import pack as place
     from oomph.pack.read import read_services
     from oomph.pack.swap import pack_each
     from oomph.sources.gpu import parse_gpus
+    from oomph.units import parse_ram
 
     notes: tuple[str, ...] = ()
     sets: tuple[tuple[str, ...], ...] = ()
@@ -193,6 +193,7 @@ def pack(
         raise CommandError(f"--asleep {unknown[0][:60]!r} is none of the services: {', '.join(services)}")
     cards = parse_gpus(gpu) if isinstance(gpu, str) else tuple(gpu)
     memory = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
+    memory = memory or next((card.host_bytes for card in cards), 0)
     if sets:
         packed = pack_each(services, sets, cards, ram=memory, asleep=asleep, solver=solver, progress=progress)
     else:

@@ -42,6 +42,11 @@ def parse_size(text: str, *, what: str) -> int:
     return int(digits) * unit if "." not in digits else round(value)
 
 
+def parse_ram(text: str) -> int:
+    """Memory is sold in powers of two: 64GB are 64 GiB. A container's limit is read by its own rules, not here."""
+    return parse_size(re.sub(r"(?i)(?<=[0-9])\s*([gt])b\s*$", r"\1ib", text), what="--ram")
+
+
 def parse_count(text: str, *, what: str) -> int:
     """'32k' -> 32_000 and '32K' -> 32_768, as vLLM's human-readable integers do (utils/argparse_utils.py)."""
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([kKmMgG]?)\s*", text)

@@ -55,6 +55,13 @@ def test_and_is_a_list() -> None:
     assert [device.name for device in parse_gpus("a 4090 und eine 3090")] == ["RTX 4090", "RTX 3090"]
 
 
+@pytest.mark.parametrize("text", ["4090 with 64gb ram", "2x 4090, 64GB RAM", "4090 + 3090 and 64 GB of system ram"])
+def test_the_hosts_memory_is_told_beside_the_cards(text: str) -> None:
+    gpus = parse_gpus(text)
+    assert len(gpus) == 1 + (text[0] == "2" or "+" in text) and {gpu.host_bytes for gpu in gpus} == {64 << 30}
+    assert parse_gpus("mac mini m4 with 16gb ram")[0].host_bytes == 0  # its memory is the GPU's
+
+
 def test_amounts_are_read_in_words() -> None:
     assert parse_gpus("4090 with 2gib used")[0].used_bytes == 2 * GIB
     (card,) = parse_gpus("24gb card, 20gib free")
@@ -66,7 +73,7 @@ def test_amounts_are_read_in_words() -> None:
     [
         ("780m", "shares the machine's memory"),
         ("3090 or 4090", "a choice"),
-        ("4090 with 64gb ram", "--ram 64gb"),
+        ("64gb ram", "name the card too"),
         ("4090 30gib free", "more cannot be free"),
         ("三张显卡", "not in the table"),
     ],

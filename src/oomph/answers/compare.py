@@ -169,7 +169,8 @@ def _row(
             command="",
         )
     weights = sum(rank.terms["weights"].bytes for rank in plan.ranks)
-    fits = plan.verdict.outcome == "fits" and (users == 1 or offer.users >= users)
+    is_held = plan.host is None or not plan.host.absent_bytes  # else weights are read from disk for each token
+    fits = plan.verdict.outcome == "fits" and is_held and (users == 1 or offer.users >= users)
     speed = _speed(engine, plan, users) if fits else None
     return Row(
         engine=engine.name,

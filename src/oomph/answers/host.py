@@ -6,15 +6,13 @@ memory (GB10, Jetson, Strix Halo, Apple), everything is host memory: no allocati
 out of it swaps, kills a process or hangs. Such a start succeeds, at risk.
 """
 
-import re
-
 from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.facts import unified
 from oomph.ir import Deployment, Device, HostPart, HostPlan, Margin, Model, Plan, RankPlan, Verdict
 from oomph.ir.gate import quadrature
-from oomph.units import gib, parse_size
+from oomph.units import gib
 
 KILLED = "Killed (exit code 137): the host ran out of memory"
 
@@ -133,11 +131,6 @@ def _risk(plan: Plan, margin: Margin) -> str:
 # ---- whose memory it is ----------------------------------------------------------------------------------------------
 
 
-def parse_ram(text: str) -> int:
-    """Memory is sold in powers of two: 64GB are 64 GiB. A container's limit is read by its own rules, not here."""
-    return parse_size(re.sub(r"(?i)(?<=[0-9])\s*([gt])b\s*$", r"\1ib", text), what="--ram")
-
-
 def with_ram(deployment: Deployment, ram: int = 0, *, live: bool = False) -> Deployment:
     """`ram`: as the user says; `live`: the GPUs are this machine's, so its memory counts. A container's limit that the
     command itself names is the tighter of the two."""
@@ -148,6 +141,9 @@ def with_ram(deployment: Deployment, ram: int = 0, *, live: bool = False) -> Dep
 
         memory = psutil.virtual_memory()
         total, available, source = memory.total, memory.available, "this machine"
+    told = deployment.gpus[0].host_bytes if deployment.gpus else 0
+    if not total and told:
+        total, available, source = told, told, "the GPUs' machine"
     if not total and (grace := unified.GRACE_BYTES.get(deployment.gpus[0].name if deployment.gpus else "", 0)):
         total, available, source = grace, round(grace * (1 - unified.FLOOR)), "Grace's own memory"
     if limit and (not total or limit < available):

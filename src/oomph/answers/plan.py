@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from oomph.answers.bare_plan import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
-from oomph.answers.host import parse_ram, with_ram
+from oomph.answers.host import with_ram
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir import Advice, Deployment, Device, Engine, Lever, Model, Plan
 from oomph.sources.gpu import live_gpu_here
 from oomph.sources.place import looking, unknown_to_the_hub
-from oomph.units import MIB
+from oomph.units import MIB, parse_ram
 
 if TYPE_CHECKING:
     from oomph.advice.judge import Judge

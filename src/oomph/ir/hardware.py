@@ -41,6 +41,7 @@ class Device(Struct, frozen=True):
     system: SystemMemory | None = None  # where the memory is shared with the CPU
     largest_allocation: int = 0  # bytes that one allocation may have; 0 = no limit below the total
     node: int = 0  # the machine that it is in, where there are several
+    host_bytes: int = 0  # memory of that machine, where it is told beside the card; 0 = not known
 
     def __post_init__(self) -> None:
         if self.total_bytes < 1:

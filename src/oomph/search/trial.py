@@ -48,7 +48,7 @@ class Trial:
         self.releases = releases or {}
         self.short: dict[tuple[str, str], int] = {}  # what a candidate lacked, by checkpoint and tag
         self._bases: dict[str, Deployment] = {}
-        self.is_shared = any(gpu.system is not None for gpu in gpus)
+        self.is_host_known = any(gpu.system is not None or gpu.host_bytes for gpu in gpus)
 
     def serve(
         self, candidate: Candidate, engine: str, context: int, longest: bool, *, spill: bool = False
@@ -154,10 +154,10 @@ class Trial:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _plan(self, deployment: Deployment, model: Model | None) -> Plan:
-        """What the host has left decides nothing but where it is the GPU's memory too."""
+        """What the host has left decides where it is known: it is the GPU's memory too, or somebody told its size."""
         from oomph.answers.bare_plan import run
 
-        return run(deployment, model) if self.is_shared else plan_with_engine(deployment, model)
+        return run(deployment, model) if self.is_host_known else plan_with_engine(deployment, model)
 
     def _base(self, engine: str) -> Deployment:
         from oomph.answers.bare_plan import parse

@@ -78,6 +78,7 @@ _RAM = late_pattern(
     rf"(?<![\w.]){_OF_SIZE}\s{{0,3}}(?:of\s{{1,3}})?(?:system\s{{1,3}}|ddr[345]\s{{1,3}})?(?:ram|ddr[345]|arbeitsspeicher|内存)(?!\w)",
     re.IGNORECASE,
 )
+_BEHIND_A_CARD = late_pattern(r"[\s,+(]*(?:\s(?:and|with|mit|avec|con|plus))?\s*$", re.IGNORECASE)
 # "16 gb 5060 ti": its size in front of a card's name.
 _SIZE_BEFORE = late_pattern(r"(?<![\w.])([0-9]{1,3})[\s-](gi?b)(?=\s\S)", re.IGNORECASE)
 _OCTETS = late_pattern(r"(?<![\w.])([0-9]{1,4})\s?Go(?!\w)")  # "80 Go" is what French speakers say
@@ -85,6 +86,18 @@ _OCTETS = late_pattern(r"(?<![\w.])([0-9]{1,4})\s?Go(?!\w)")  # "80 Go" is what 
 _ONE_MEMORY = late_pattern(
     r"\bmac|\bimac|\bm[1-9]\b|strix|ryzen\s{0,3}ai|framework|spark|jetson|orin|thor|gb10", re.IGNORECASE
 )
+
+
+def without_ram(text: str) -> tuple[str, str]:
+    """ "RTX 4090, 64GB RAM" -> the card, and the size of the host's memory; a Mac's memory is its GPU's."""
+    match = _RAM.search(text)
+    if match is None or _ONE_MEMORY.search(text):
+        return text, ""
+    before = _BEHIND_A_CARD.sub("", text[: match.start()])
+    cards = f"{before}{text[match.end() :]}".strip(" ,+")
+    if not cards:
+        raise CommandError(f"{quoted(match[0].strip(), 60)} is the host's memory, not a card's: name the card too")
+    return cards, match[1]
 
 
 def plain_words(text: str) -> str:
@@ -95,8 +108,6 @@ def plain_words(text: str) -> str:
 
         plain = unicodedata.normalize("NFKC", plain)  # full-width digits and letters
     plain = _OCTETS.sub(r"\1 GB", " ".join(plain.split()))
-    if (match := _RAM.search(plain)) and not _ONE_MEMORY.search(plain):
-        raise CommandError(f"{quoted(match[0].strip(), 60)} is the host's memory, not the card's: --ram {match[1]}")
     if _OR.search(plain):
         raise CommandError(f"{quoted(text, 60)} is a choice between cards: name one", hint="oomph gpus MODEL compares")
     plain = _LEFT.sub(r" free \1", _HELD.sub(r" used \1", plain))

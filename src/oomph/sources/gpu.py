@@ -32,7 +32,7 @@ from oomph.facts import gpus
 from oomph.ir import Device
 from oomph.text.late import late_pattern
 from oomph.text.printable import quoted
-from oomph.units import GIB, MIB, parse_size
+from oomph.units import GIB, MIB, parse_ram, parse_size
 
 MAX_GPUS = 1024
 _MAX_TEXT = 4096
@@ -67,9 +67,11 @@ def _plainly_named(text: str) -> tuple[Device, ...]:
 
 
 def _read_gpus(text: str) -> tuple[Device, ...]:
-    from oomph.sources.card_words import plain_words
+    from oomph.sources.card_words import plain_words, without_ram
 
-    return _listed(plain_words(text))
+    cards, ram = without_ram(text)
+    devices = _listed(plain_words(cards))
+    return tuple(structs.replace(device, host_bytes=parse_ram(ram)) for device in devices) if ram else devices
 
 
 def _listed(text: str) -> tuple[Device, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts import gpus
 from oomph.facts.unified import system_memory
@@ -45,7 +47,10 @@ def live_gpus() -> tuple[Device, ...]:
         _ask(pynvml, "nvmlShutdown")
     if not devices:
         raise CannotPlan("the NVIDIA driver is loaded but has no GPU", hint=_GIVE)
-    return _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    psutil: Any = import_module("psutil")
+    free = int(psutil.virtual_memory().available)
+    return tuple(replace(device, host_bytes=0 if device.system else free) for device in visible)
 
 
 def _said(error: Exception) -> str:

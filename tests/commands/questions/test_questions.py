@@ -65,11 +65,17 @@ def test_a_command_is_no_question(question: str) -> None:
     assert detect(question.split()) or not is_question(question)
 
 
+@pytest.mark.parametrize("said", ["with 64GB RAM", "with 64 gb of ddr5 ram", "and 64 GB of system memory", "64gb内存"])
+def test_the_hosts_memory_belongs_to_the_cards_machine(said: str) -> None:
+    (card,) = parse_gpus(understand(f"gpt-oss-120b on a 4090 {said}").gpu)
+    assert card.name == "RTX 4090" and card.host_bytes == 64 << 30
+
+
 @pytest.mark.parametrize(
     ("question", "word"),
     [
         ("gpt-oss-120b on a toaster and a 4090", "toaster"),
-        ("qwen3-32b on 24gb with 64GB RAM", "64gb ram"),
+        ("gpus for qwen3-32b with 64GB RAM", "64gb ram"),
         ("two 4090s or a 5090 for Qwen3-32B?", "5090"),
         ("anything but ollama for Qwen3-8B on a 3060", "ollama"),
         ("5090 vs 2x 3090 for qwen3 32b", "2x 3090"),

@@ -15,6 +15,7 @@ from oomph.search.cards import cards
 from oomph.search.fit import fit
 from oomph.search.request import Want
 from oomph.search.screen import SCREEN
+from oomph.sources.gpu import parse_gpus
 
 
 def row(path: Path, gpu: str, context: int = 8192) -> Row:
@@ -34,6 +35,16 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toys.make(
         tmp_path_factory.mktemp("x") / "moe.gguf", "moe", **numbers, **experts, weights="Q4_0", context=40960
     )
+
+
+@pytest.mark.parametrize(("ram", "fits"), [("", True), (", 32GB RAM", True), (", 4GB RAM", False)])
+def test_what_the_hosts_memory_does_not_hold_is_not_left_to_it(routed: Path, ram: str, fits: bool) -> None:
+    """Weights on the CPU that are read from disk for each token are no answer where the host is known."""
+    answer = row(routed, f"4GiB{ram}")
+    assert answer.fits is fits and answer.host_bytes > 4 << 30
+    assert ("host's memory lacks" in answer.why) is not fits
+    pick = fit(str(routed), parse_gpus(f"4GiB{ram}"), Want(8192, 1), engine="llamacpp").pick
+    assert (pick is not None) is fits
 
 
 def test_a_file_that_the_card_holds_is_served_to_as_many_users_as_it_can(dense: Path) -> None:

@@ -106,6 +106,7 @@ def understand(question: str) -> Understood:
         if pattern.search(text.left):
             raise CommandError(sentence, hint=_EXAMPLE)
     unused: list[str] = []
+    ram = text.take(words.RAM)
     for pattern in (words.RAM, words.HEADS, words.RATES):
         while match := text.take(pattern):
             unused.append(match[0])
@@ -118,6 +119,11 @@ def understand(question: str) -> Understood:
     cards: tuple[str, ...] = ()
     if model and gpu and (is_counted or (others and all(is_one(card) for card in (gpu, *others)))):
         gpu, cards, others = "", (gpu, *others), []
+    if ram and gpu:
+        size = re.findall(r"[0-9]{1,4}", ram[0])[0]
+        gpu = f"{gpu}, {size}GB RAM"
+    elif ram:
+        unused.insert(0, ram[0])
     prefer = next((name for name, pattern in words.PREFERS if pattern.search(text.left)), "")
     users = text.take(words.USERS)
     context = _take_context(text)

@@ -15,6 +15,7 @@ from oomph.errors import OomphError
 from oomph.ir import Device, Plan
 from oomph.ir.objective import Standing, reads_well, serving_objective, slowness, speed_step, users_step
 from oomph.sources import place
+from oomph.units import gib
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
@@ -112,11 +113,13 @@ class _Search:
         layers = plan.resolved["layers"] - plan.resolved["offloaded"]
         if is_whole := _holds(plan, choice.slots):
             why = ""
+        elif absent := _absent(plan):
+            why = f"the host's memory lacks {gib(absent)} for the weights on the CPU"
         elif layers:
             why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
         else:
             why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
-        served = float(choice.slots if plan.verdict.outcome == "fits" and _has_slots(plan, choice.slots) else 0)
+        served = float(choice.slots if _serves(plan) and _has_slots(plan, choice.slots) else 0)
         host = 0 if is_whole else plan.resolved["host"]["weights"]
 
         def at(context: int) -> Offer:
@@ -178,14 +181,14 @@ class _Search:
 
     def _fits(self, choice: Choice) -> bool:
         plan = self.plan(choice)
-        return plan is not None and plan.verdict.outcome == "fits"
+        return plan is not None and _serves(plan)
 
     def _standing(self, choice: Choice, quants: Sequence[str]) -> Standing:
         plan = self.plans[choice]
         rate = _rate(plan, self.users)
         host = plan.resolved["host"]["weights"]
         return {
-            "request": 0.0 if plan.verdict.outcome == "fits" and _has_slots(plan, self.users) else -1.0,
+            "request": 0.0 if _serves(plan) and _has_slots(plan, self.users) else -1.0,
             "reading": _reading(rate, choice),
             "on_gpu": -1.0 if host else 0.0,
             "precision": -float(quants.index(choice.quant)),
@@ -215,7 +218,16 @@ def _rate(plan: Plan, users: int) -> float | None:
 
 
 def _holds(plan: Plan, slots: int) -> bool:
-    return plan.verdict.outcome == "fits" and _on_gpu(plan) and _has_slots(plan, slots)
+    return _serves(plan) and _on_gpu(plan) and _has_slots(plan, slots)
+
+
+def _serves(plan: Plan) -> bool:
+    """It fits, and a known host holds what stays in it: what it does not would be read from disk for each token."""
+    return plan.verdict.outcome == "fits" and not _absent(plan)
+
+
+def _absent(plan: Plan) -> int:
+    return 0 if plan.host is None else plan.host.absent_bytes
 
 
 def _has_slots(plan: Plan, slots: int) -> bool:
