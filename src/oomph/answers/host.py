@@ -141,9 +141,9 @@ def with_ram(deployment: Deployment, ram: int = 0, *, live: bool = False) -> Dep
 
         memory = psutil.virtual_memory()
         total, available, source = memory.total, memory.available, "this machine"
-    told = deployment.gpus[0].host_bytes if deployment.gpus else 0
-    if not total and told:
-        total, available, source = told, told, "the GPUs' machine"
+    machine = deployment.gpus[0].host_bytes if deployment.gpus else 0
+    if not total and machine:
+        total, available, source = machine, machine, "the GPUs' machine"
     if not total and (grace := unified.GRACE_BYTES.get(deployment.gpus[0].name if deployment.gpus else "", 0)):
         total, available, source = grace, round(grace * (1 - unified.FLOOR)), "Grace's own memory"
     if limit and (not total or limit < available):
