@@ -62,8 +62,8 @@ LlamaCppKind = Literal[
 ]  # fmt: skip
 TroubleKind = Literal[
     "x_port", "x_gated", "x_no_model", "x_network", "x_broken_file", "x_driver", "x_fabric", "x_no_gpu", "x_dtype_card",
-    "x_no_kernel", "x_bad_address", "x_nccl", "x_ray", "x_ray_wait", "x_slow_start", "x_disk", "x_architecture",
-    "x_mismatch", "x_too_long", "x_setting", "x_import", "x_compiler", "x_kernel_shared", "x_capture",
+    "x_no_kernel", "x_hardware", "x_bad_address", "x_nccl", "x_ray", "x_ray_wait", "x_slow_start", "x_disk",
+    "x_architecture", "x_mismatch", "x_too_long", "x_setting", "x_import", "x_compiler", "x_kernel_shared", "x_capture",
     "x_crash", "x_fork", "x_permission", "x_trust", "x_files",
 ]  # fmt: skip
 SignKind = Literal[

@@ -346,8 +346,8 @@ def _aside(observation: Observation, kinds: set[str]) -> bool:
 
 
 _SAY_WHAT: Final[frozenset[LogKind]] = frozenset(
-    {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_bad_address", "x_crash", "x_no_kernel", "x_import",
-     "x_mismatch", "x_compiler"}
+    {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_hardware", "x_bad_address", "x_crash", "x_no_kernel",
+     "x_import", "x_mismatch", "x_compiler"}
 )  # fmt: skip
 _BY_RAY: Final = "died or was killed while executing a task"
 RAYS_LIST: Final = "causes"  # Ray lists what may have ended a worker, the kernel first: a guess, not a report

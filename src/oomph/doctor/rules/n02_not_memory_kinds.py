@@ -1,4 +1,4 @@
-"""N02 to N28: failures that are not about GPU memory. Each is a row of reading/not_memory.py, and so is its page."""
+"""N02 to N30: failures that are not about GPU memory. Each is a row of reading/not_memory.py, and so is its page."""
 
 import re
 from collections.abc import Callable
