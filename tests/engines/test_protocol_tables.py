@@ -169,7 +169,7 @@ def words() -> Iterator[Row]:
                 engine.recognises(program, split), asked(lambda: engine.starts_server(split)),  # noqa: B023
                 asked(lambda: engine.implied_start(split)), asked(lambda: engine.calls_in(text)),  # noqa: B023
                 [asked(lambda: engine.in_container(image, split)) for image in IMAGES],  # noqa: B023
-                [asked(lambda: engine.container_notes(image, split)) for image in IMAGES],  # noqa: B023
+                [asked(lambda: engine.container_refusal(image, split)) for image in IMAGES],  # noqa: B023
             ]  # fmt: skip
         yield f"{engine.name} images", [engine.image_release(image.rpartition(":")[2]) for image in IMAGES]
         for is_there in (False, True):
