@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from oomph import plan
 from oomph.commands import parse_command, parse_text
 from oomph.errors import CommandError
 
@@ -273,6 +274,27 @@ def test_images_before_0_11_1_start_the_api_server():
 def test_an_official_image_ends_at_words_that_it_does_not_take(text, words):
     with pytest.raises(CommandError, match=words):
         one(text)
+
+
+@pytest.mark.parametrize(
+    ("image", "gpu", "starts"),
+    [
+        ("vllm/vllm-openai:v0.21.0", "MI250X", False),
+        ("vllm/vllm-openai-rocm:v0.21.0", "MI300X", True),
+        ("vllm/vllm-openai-rocm:v0.21.0", "H100", False),
+        ("rocm/vllm:latest", "H100", False),
+        ("vllm/vllm-openai:nightly-rocm", "MI300X", True),
+        ("my.org/vllm:v0.21.0", "MI300X", True),
+        ("lmsysorg/sglang:v0.5.20-cu126", "MI300X", False),
+        ("lmsysorg/sglang:v0.5.20-rocm700-mi30x", "MI300X", True),
+    ],
+)
+def test_an_image_for_the_cards_of_another_maker(image, gpu, starts):
+    words = "python3 -m sglang.launch_server --model-path" if "sglang" in image else "--model"
+    answer = plan(f"docker run {image} {words} Qwen/Qwen3-8B", gpu=gpu, advise=False)
+    assert answer.fits is starts and ("is built for" in answer.verdict.message) is not starts
+    if "rocm" not in image and "vllm/" in image and not starts:
+        assert "the image with code for the MI250X is vllm/vllm-openai-rocm" in answer.warnings
 
 
 @pytest.mark.parametrize(

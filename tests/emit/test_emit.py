@@ -219,3 +219,23 @@ def test_a_folder_keeps_its_path(form: str, tmp_path: Path, monkeypatch: pytest.
             "/models/my-llama",
             str(tmp_path / "models" / "my-llama"),
         )
+
+
+def test_cards_of_another_maker_get_the_image_and_the_devices_that_they_need() -> None:
+    """What is written is read again: an image without code for the cards would be refused."""
+    answer = plan("vllm serve Qwen/Qwen3-8B", gpu="2x MI300X", engine="vllm==0.21.0", advise=False)
+    run_words, service = emit(answer, "docker"), yaml.safe_load(emit(answer, "compose"))["services"]["vllm"]
+    assert "--gpus" not in run_words and "--device /dev/kfd" in run_words and "--group-add video" in run_words
+    assert service["devices"] == ["/dev/kfd:/dev/kfd", "/dev/dri:/dev/dri"] and "vllm-openai-rocm" in service["image"]
+    assert "amd.com/gpu: '1'" in emit(answer, "kubernetes") and "nvidia" not in emit(answer, "kubernetes")
+    for form in ("docker", "compose", "kubernetes"):
+        (entry,) = read_deployments([emit(answer, form)])
+        assert entry.deployment is not None and entry.deployment.image_vendor == "amd"
+    with pytest.raises(OomphError, match="NVIDIA's cards"):
+        emit(answer, "dra")
+    for command, gpu in (
+        ("vllm serve Qwen/Qwen3-0.6B --max-model-len 2048", "Arc B580"),
+        ("sglang serve Qwen/Qwen3-8B", "MI300X"),
+    ):
+        with pytest.raises(OomphError, match="for these cards"):
+            emit(plan(command, gpu=gpu, advise=False), "docker")

@@ -264,8 +264,10 @@ def _deployments(call: Call, release: Engine | str | None, path: str = "") -> li
         exact=True,
         believed=not path,
     )
-    read = engine_of_call(call).read_command(call, release)
-    deployments = [replace(deployment, place=place) for deployment in read]
+    engine = engine_of_call(call)
+    vendor = engine.image_vendor(call.image) if call.image else ""
+    read = engine.read_command(call, release)
+    deployments = [replace(deployment, place=place, image_vendor=vendor) for deployment in read]
     for deployment in deployments:
         if path.endswith(".service") and re.search(r"^%[a-zA-Z]$|%[iIjJ]", deployment.model):  # systemd's specifiers
             raise open_model(deployment.model)

@@ -14,6 +14,11 @@ from oomph.ir import Deployment, Plan
 from oomph.sources.load import is_local
 
 CACHE = "/root/.cache/huggingface"
+AMD_DEVICES = ("/dev/kfd", "/dev/dri")  # what ROCm needs of a container; there is no --gpus
+
+
+def is_amd(deployment: Deployment) -> bool:
+    return any(gpu.vendor == "amd" for gpu in deployment.gpus)
 
 
 class Mounted(NamedTuple):
@@ -38,12 +43,14 @@ def docker_run(plan: Plan, host: Host) -> str:
     start = engine_of(deployment).container(deployment)
     program, *more = start.entry_point
     options = [
-        f"--gpus {len(plan.ranks)}",
+        *([f"--device {path}" for path in AMD_DEVICES] if is_amd(deployment) else [f"--gpus {len(plan.ranks)}"]),
         f"-p {start.port}:{start.port}",
         f"-v {quote(f'{folder}:{inside}:ro')}" if folder else f"-v ~/.cache/huggingface:{CACHE}",
         "-e HF_TOKEN",
         *[f"-e {quote(f'{name}={value}')}" for name, value in deployment.environment.items()],
     ]
+    if is_amd(deployment):
+        options.append("--group-add video")
     if host.shm_gib:
         options.append(f"--shm-size {host.shm_gib}g")
     options.append(f"--memory-reservation {host.memory_gib}g")
@@ -92,6 +99,9 @@ def compose(plan: Plan, host: Host) -> str:
             }
         },
     }
+    if is_amd(deployment):
+        del service["deploy"]["resources"]["reservations"]["devices"]
+        service |= {"devices": [f"{path}:{path}" for path in AMD_DEVICES], "group_add": ["video"]}
     if host.shm_gib:
         service["shm_size"] = f"{host.shm_gib}gb"
     reasons = "".join(f"# {reason}\n" for reason in host.reasons())

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.emit.docker import CACHE, Mounted, mounted
+from oomph.emit.docker import CACHE, Mounted, is_amd, mounted
 from oomph.emit.resources import Host, card_bytes
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
@@ -72,6 +72,8 @@ def resource_claim(plan: Plan, host: Host) -> str:
 
     Attributes as NVIDIA's driver publishes them (gpu.nvidia.com: capacity memory); resource.k8s.io/v1 since 1.34.
     """
+    if any(gpu.vendor != "nvidia" for gpu in plan.deployment.gpus):
+        raise CommandError("a claim is written for NVIDIA's cards: the pod form asks for others by their number")
     name, gib = object_name(plan.deployment), cdiv(card_bytes(plan), GIB)
     memory = f"device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('{gib}Gi')) >= 0"
     request = {
@@ -140,8 +142,9 @@ def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: b
     start = engine_of(deployment).container(deployment)
     shell = words[:1] == ["sh"]
     entry = 2 if shell else len(start.entry_point)
+    resource = "amd.com/gpu" if is_amd(deployment) else "nvidia.com/gpu"
     amounts = {
-        "nvidia.com/gpu": str(gpus), "memory": f"{host.memory_gib}Gi", "ephemeral-storage": f"{host.disk_gib}Gi",
+        resource: str(gpus), "memory": f"{host.memory_gib}Gi", "ephemeral-storage": f"{host.disk_gib}Gi",
     }  # fmt: skip
     token = {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}}
     env: list[dict[str, Any]] = [

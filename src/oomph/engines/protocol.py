@@ -179,6 +179,8 @@ class EngineProtocol:
     programs: tuple[str, ...] = ()  # names of its executables: "vllm"
     modules: tuple[str, ...] = ()  # first names of modules behind `python -m`: "vllm"
     images: tuple[str, ...] = ()  # what the name of a container image contains, in lower case
+    own_images: Mapping[str, str] = {}  # maker of the cards -> the official image with code for them
+    no_device: str = ""  # what it prints where its build finds no card of its vendor
     variables: tuple[str, ...] = ()  # how the environment variables begin that it reads: "VLLM_"
 
     def recognises(self, program: str, words: Sequence[str]) -> bool:
@@ -228,6 +230,10 @@ class EngineProtocol:
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
         """The command of a container that is given arguments only: the image's own entry point in front of them."""
         return [self.programs[0], *arguments]
+
+    def image_vendor(self, image: str) -> str:
+        """Whose cards alone an official image has code for; "" = several, or not known."""
+        return ""
 
     def container_refusal(self, image: str, words: Sequence[str]) -> str:
         """Why a container of this official image ends at once with the words that it is given; "" = it does not."""

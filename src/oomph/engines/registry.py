@@ -42,6 +42,13 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     engine = engine_of(deployment)
     _require_bounds(deployment)
     require_kernels(engine, deployment.gpus)
+    if wrong := _card_without_code(deployment):
+        maker = _MAKERS[deployment.image_vendor]
+        text = f"{engine.no_device} (the image is built for {maker} cards, and the {wrong} is none of them)"
+        verdict = Verdict(False, "other", 0, text, refusal="card")
+        right = next((engine.own_images[gpu.vendor] for gpu in deployment.gpus if gpu.vendor in engine.own_images), "")
+        notes = (f"the image with code for the {wrong} is {right}",) if right else ()
+        return Plan(deployment, deployment.model, verdict, warnings=(*deployment.notes, *notes))
     if (missing := engine.missing_kernels(deployment)) and not deployment.own_build:
         is_amd = any(gpu.vendor == "amd" for gpu in deployment.gpus)
         text = f"{_NO_CODE['amd' if is_amd else 'nvidia']} ({missing})"
@@ -72,6 +79,17 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
     if not missing:
         return plan
     return replace(plan, warnings=(*plan.warnings, f"{missing}: this is the plan of a build of your own (--own-build)"))
+
+
+_MAKERS = {"nvidia": "NVIDIA's", "amd": "AMD's", "intel": "Intel's"}
+
+
+def _card_without_code(deployment: Deployment) -> str:
+    """The first card of another maker than the one for whose cards the container's image is built."""
+    maker = deployment.image_vendor
+    if not maker or deployment.own_build:
+        return ""
+    return next((gpu.name for gpu in deployment.gpus if gpu.vendor and gpu.vendor != maker), "")
 
 
 _LARGEST = 1 << 62  # of any flag: bytes, tokens, seconds

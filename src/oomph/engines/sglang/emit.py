@@ -4,6 +4,7 @@ from oomph.emit.resources import Host, needs_of
 from oomph.engines.common.checkpoint import load_checkpoint
 from oomph.engines.protocol import Container
 from oomph.engines.sglang.command.serve import to_words
+from oomph.errors import CannotPlan
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
 from oomph.units import GIB, cdiv
@@ -13,6 +14,10 @@ PORT = 30000  # server_args.py
 
 def container(deployment: Deployment) -> Container:
     """SGLang listens on 127.0.0.1 unless it is told otherwise, and nobody outside the container would reach it."""
+    if any(gpu.vendor != "nvidia" for gpu in deployment.gpus):
+        raise CannotPlan(
+            "which of SGLang's images is for these cards is not known: https://hub.docker.com/r/lmsysorg/sglang"
+        )
     port = deployment.flags.get("port")
     everywhere = () if "host" in deployment.flags else ("--host", "0.0.0.0")
     return Container(

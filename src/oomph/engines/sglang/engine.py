@@ -1,8 +1,10 @@
 """SGLang behind the protocol: where each of its parts is."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from oomph.commands.call import image_tag
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
@@ -36,6 +38,7 @@ class SgLang(EngineProtocol):
     programs = ("sglang",)
     modules = ("sglang",)
     images = ("sglang",)
+    no_device = "RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA, MPS) or platform plugin is available."
     variables = ("SGLANG_",)
     subcommands = ("serve", "generate", "version")  # cli/main.py of 0.5.23
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
@@ -76,6 +79,14 @@ class SgLang(EngineProtocol):
         if call.source:
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
+
+    def image_vendor(self, image: str) -> str:
+        """docker/Dockerfile's tags end with CUDA's version or nothing, docker/rocm.Dockerfile's hold `rocm`."""
+        tag = image_tag(image)
+        if not image.partition("@")[0].removesuffix(f":{tag}").endswith("lmsysorg/sglang"):
+            return ""
+        is_cuda = re.fullmatch(r"(?:latest|v\d[\d.]*(?:post\d+)?(?:-cu\d+)?)?", tag)
+        return "amd" if "rocm" in tag else "nvidia" if is_cuda else ""
 
     def container_refusal(self, image: str, words: Sequence[str]) -> str:
         if "lmsysorg/sglang" not in image or not words or words[0][:1] != "-":

@@ -9,6 +9,7 @@ from oomph.commands.call import quote
 from oomph.emit.resources import Host, needs_of
 from oomph.emit.yaml_text import dump
 from oomph.engines.protocol import Container
+from oomph.engines.registry import engine_of
 from oomph.engines.vllm.command.serve import to_words
 from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan
@@ -21,8 +22,14 @@ PORT = 8000
 
 
 def container(deployment: Deployment) -> Container:
-    """With the entry point named: it changed between releases."""
-    image = f"vllm/vllm-openai:v{deployment.engine.version}"
+    """With the entry point named: it changed between releases. AMD's image has its name since 0.14 at the latest."""
+    makers = {gpu.vendor for gpu in deployment.gpus}
+    if not makers <= {"nvidia", "amd"}:
+        raise CannotPlan(
+            "vLLM publishes no image for these cards: its docker/Dockerfile.xpu or the maker's plugin builds one"
+        )
+    name = engine_of(deployment).own_images["amd" if "amd" in makers else "nvidia"]
+    image = f"{name}:v{deployment.engine.version}"
     return Container(image, ("vllm", "serve"), tuple(to_words(deployment)[2:]), PORT)
 
 

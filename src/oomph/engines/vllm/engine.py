@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from oomph.ir import Device
 
 
+_IMAGES = {"nvidia": "vllm/vllm-openai", "amd": "vllm/vllm-openai-rocm"}
+
+
 class Vllm(EngineProtocol):
     name = "vllm"
     title = "vLLM"
@@ -30,6 +33,8 @@ class Vllm(EngineProtocol):
     programs = ("vllm",)
     modules = ("vllm",)
     images = ("vllm",)
+    own_images = _IMAGES
+    no_device = "RuntimeError: Failed to infer device type"  # config/device.py
     variables = ("VLLM_",)
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     subcommands = (
@@ -59,6 +64,7 @@ class Vllm(EngineProtocol):
     nearest = part("facts.vllm.versions", "nearest")
     looked_at = part("facts.vllm.versions", "LOOKED_AT")
     calls_in = part("engines.vllm.command.python_call", "calls_engine")
+    image_vendor = part("engines.vllm.command.container", "vendor")
     container_refusal = part("engines.vllm.command.container", "refusal")
     plan = part("engines.vllm.start", "plan_command")
     degrees = (

@@ -1,5 +1,6 @@
 """vLLM's official container image: which command it starts by itself."""
 
+import re
 from collections.abc import Sequence
 
 from oomph.commands.call import image_tag, program, short
@@ -17,6 +18,20 @@ def entry_point(image: str) -> str:
     except CommandError:
         release = NEWEST
     return " ".join(at(release).command_line.entry_point)
+
+
+# Official images by name; another's image or one with a tag of its own (nightly-rocm) may be for anything.
+_VENDORS = (
+    ("nvidia", r"(?:.*/)?vllm/vllm-openai(?::(?!.*(?:rocm|xpu|cpu)).*)?"),
+    ("amd", r"(?:.*/)?(?:vllm/vllm-openai-rocm|rocm/vllm(?:-dev)?)(?::.*)?"),
+    ("intel", r"(?:.*/)?intel/vllm(?::.*)?"),
+)
+
+
+def vendor(image: str) -> str:
+    """Whose cards alone an official image has code for."""
+    name = image.partition("@")[0].lower()
+    return next((maker for maker, form in _VENDORS if re.fullmatch(form, name)), "")
 
 
 def refusal(image: str, words: Sequence[str]) -> str:
