@@ -158,3 +158,18 @@ def test_a_load_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
 def test_without_a_load_nothing_is_played() -> None:
     answer = compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=("vllm",))
     assert answer.load is None and answer.rows[0].under_load is None and "under load" not in answer.text()
+
+
+def test_every_engine_keeps_the_same_room_for_a_screen() -> None:
+    """Of two that place layers and one that does not, all or none have what a desktop takes."""
+    engines = ("vllm", "llamacpp", "ollama")
+    beside, alone = (
+        compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=engines, headless=headless) for headless in (False, True)
+    )
+    assert beside.screen_bytes and not alone.screen_bytes
+    assert ["--headless" in one.text() for one in (beside, alone)] == [True, False]
+    small, large = (
+        compare("Qwen/Qwen3-8B", gpu=gpu, engines=engines).rows
+        for gpu in ("RTX 3060 12GB", "RTX 3060 12GB used 768MiB")
+    )
+    assert [row.users for row in small] == [row.users for row in large]

@@ -375,8 +375,8 @@ def test_an_offer_of_a_search_that_met_nothing_is_the_nearest(monkeypatch: pytes
     nearest = object()
     monkeypatch.setattr(offer, "_nearest", lambda *_: nearest)
     engine: Any = SimpleNamespace(name="vllm")
-    monkeypatch.setattr(offer, "pick_for", lambda *_: None)
-    assert offer.batched_offer(engine, "a/b", GPU, 8192, 1) is nearest
+    monkeypatch.setattr(offer, "pick_for", lambda *_, **__: None)
+    assert offer.batched_offer(engine, "a/b", GPU, Want(8192), headless=False) is nearest
 
 
 @pytest.mark.parametrize(("context", "users"), [(16384, 0), (40960, 2), (40960, 64)])

@@ -15,6 +15,8 @@ from oomph.ir.objective import reads_well, serving_objective, slowness
 from oomph.ir.printed import Printed
 from oomph.search.offer import batched_offer
 from oomph.search.placed import typed
+from oomph.search.request import Want
+from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Progress
 from oomph.simulate.speed import Speed, speed_of
 
@@ -55,6 +57,7 @@ class Comparison(Printed, frozen=True):
     measure: str = ""  # the same in one line of a screen
     interrupted: bool = False
     load: Demand | None = None  # what every user sends, where that is asked for
+    screen_bytes: int = 0  # of the first card, kept free for a screen
 
     def in_short(self) -> str:
         return f"{self.model}: {self.advice.partition('. ')[0]}"
@@ -75,16 +78,20 @@ def compare(
     output: int = 0,
     ttft: float = 2.0,
     tpot: float = 0.05,
+    headless: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """`users`: requests of the context that must be held at once; `engines`: names of engines, all that can be compared
     where none is given. `prompt`, `output`: tokens that every user sends and gets; then the same load is played on each
     engine that has a scheduler here, under `ttft` and `tpot` (seconds, 95th percentiles), and the context is theirs
-    where none is given. With a `progress` to tell, Ctrl-C gives the engines so far."""
+    where none is given. `headless`: no card drives a screen. With a `progress` to tell, Ctrl-C gives the engines so
+    far."""
     demand = Demand(prompt or 1000, output or 250, ttft, tpot) if prompt or output else None
     context = context or (demand.prompt + demand.output if demand is not None else 0)
     base = load(model)
     gpus = _devices(gpu)
+    headless = headless or gpu in (None, "auto")  # what is in use was read off the machine
+    cards = with_screen(gpus, headless=headless)
     if context < 0:
         raise CommandError(f"--context {context}: it is a number of tokens")
     if not 1 <= users <= 4096:
@@ -105,7 +112,9 @@ def compare(
             engine = engine_named(name)
             if progress is not None:
                 progress(engine.title, number, len(chosen))
-            rows.append(_row(engine, _offer(engine, named, gpus, length, users), length, users, parameters, demand))
+            want = Want(length, users if users > 1 else 0)
+            offer = _offer(engine, named, gpus, cards, want, headless=headless)
+            rows.append(_row(engine, offer, length, users, parameters, demand))
     except KeyboardInterrupt:
         if progress is None or not rows:
             raise
@@ -123,6 +132,7 @@ def compare(
         measure=objective.short,
         interrupted=interrupted,
         load=demand,
+        screen_bytes=SCREEN if cards != gpus else 0,
     )
 
 
@@ -139,11 +149,15 @@ def _parameters(model: Model) -> int:
     return sum(row.parameters for row in by_role(model) if row.role not in ("multimodal", "other"))
 
 
-def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
+def _offer(
+    engine: EngineProtocol, model: str, gpus: tuple[Device, ...], cards: tuple[Device, ...], want: Want, *,
+    headless: bool,
+) -> Offer:  # fmt: skip
+    """`cards`: the GPUs with what a screen takes."""
     try:
         if engine.layout == "ranks":
-            return batched_offer(engine, model, gpus, context, users)
-        return engine.offer(model, gpus, context, users, run)
+            return batched_offer(engine, model, gpus, want, headless=headless)
+        return engine.offer(model, cards, want.context, want.users or 1, run)
     except CannotPlan as refusal:
         return Offer(None, why=refusal.message, checkpoint=model)
 

@@ -48,12 +48,12 @@ _SCREEN = f"{gib(SCREEN)} of the room on the first card are for a screen; --head
 _GRADE, _PUBLISHED, _FIGURE, _SPEED, _CONTEXT, _USERS = (
     Measure(name, words, short=short)
     for name, words, short in (
-        ("grade", "the best grade (of an estimate by its low end)", "the best grade"),
+        ("grade", "the best grade (of an estimate by its low end)", "best grade"),
         ("published", "published figures before estimates", "published before estimated"),
         ("figure", "the higher figure, unless a model of the same table that is not told apart is twice as fast",
-         "the higher figure"),
-        ("speed", "the fastest", "the fastest"), ("context", "the longest context", "the longest context"),
-        ("users", "the most users", "the most users"),
+         "higher figure"),
+        ("speed", "the fastest", "fastest"), ("context", "the longest context", "longest context"),
+        ("users", "the most users", "most users"),
     )
 )  # fmt: skip
 _ORDER = {

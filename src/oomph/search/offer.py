@@ -25,10 +25,10 @@ from oomph.sources.load import is_local, load_once
 from oomph.units import gib
 
 
-def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
-    best = pick_for(model, gpus, Want(context, users if users > 1 else 0), engine.name)
+def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], want: Want, *, headless: bool) -> Offer:
+    best = pick_for(model, gpus, want, engine.name, headless=headless)
     if best is None:
-        return _nearest(engine, model, gpus, context, users)
+        return _nearest(engine, model, gpus, want.context, want.users or 1)
     plan = best.plan
     return Offer(
         plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan), gives_up=gives_up(best.point)

@@ -19,12 +19,13 @@ from oomph.cli.show import show
 @click.option("--output", metavar="TOKENS", default="", help="Tokens of each answer. Default 250.")
 @click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
 @click.option("--tpot", type=float, default=50.0, help="... and P95 milliseconds per token; 50, 0 for any.")
+@click.option("--headless", is_flag=True, help="No card drives a screen: keep no room for one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @html_option
 @click.argument("model")
 def command(
     gpu: str | None, context: str, users: int, engines: str, prompt: str, output: str, ttft: float, tpot: float,
-    as_json: bool, html: str | None, model: str,
+    headless: bool, as_json: bool, html: str | None, model: str,
 ) -> int:  # fmt: skip
     """Which engine for this model here? vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama.
 
@@ -47,7 +48,7 @@ def command(
     with progress("compare") as step:
         comparison = compare(
             model, gpu=gpu, context=tokens, users=users, engines=chosen, prompt=prompt_tokens, output=output_tokens,
-            ttft=ttft, tpot=tpot / 1000, progress=step,
+            ttft=ttft, tpot=tpot / 1000, headless=headless, progress=step,
         )  # fmt: skip
     show(comparison, as_json=as_json, html=html)
     return 0 if any(r.fits for r in comparison.rows) else 1

@@ -17,6 +17,7 @@ from oomph.report.answer import (
     Table,
     Verdict,
 )
+from oomph.text.tables import all_that_hold
 from oomph.units import gib
 
 _BASIS = "users: requests of the whole context at once; tok/s: of each user that is asked for; bits: of a weight."
@@ -25,6 +26,7 @@ _STOPPED = "The search was stopped: these are the engines so far."
 
 def answer(comparison: Comparison) -> Answer:
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
+    screen = f"{gib(comparison.screen_bytes)} of the first card are kept free for a screen; --headless uses them"
     wanted = f" for {comparison.users} users at once" if comparison.users > 1 else ""
     works = any(row.fits for row in comparison.rows)
     most = max((row.weights_bytes + row.host_bytes for row in comparison.rows), default=0)
@@ -43,7 +45,7 @@ def answer(comparison: Comparison) -> Answer:
             *_loads(comparison),
             Aside(f"Best by: {comparison.measure}."),
             Aside(_BASIS),
-            Notes((_STOPPED,) if comparison.interrupted else ()),
+            Notes(tuple(all_that_hold((comparison.interrupted, _STOPPED), (comparison.screen_bytes, screen)))),
         ),
     )
 
