@@ -83,3 +83,16 @@ def test_pinned_memory_that_vulkan_refuses_is_no_failure() -> None:
     line = "ggml_vulkan: Failed to allocate pinned memory (vk::Device::allocateMemory: ErrorOutOfDeviceMemory)\n"
     answer = oomph.explain(f"0.01.1 I llama_model_loader: loaded meta data\n{line}", plan=False)
     assert answer.failed is not True
+
+
+def test_what_helps_at_the_second_stage_is_not_called_useless() -> None:
+    text = "llama-server with -c 200000 on a card of 12 GB: the tensors fit, and for the context 25 GB are wanted, which fails.\n"
+    answer = oomph.explain(text, plan=False)
+    assert {one.stage for one in answer.stages} == {"weights_load", "kv_alloc"}
+    assert "context" not in {one.change.lever for one in answer.rejected}
+    assert {answer.cause.id, *(one.id for one in answer.candidates)} >= {"B01", "B02"}
+
+
+def test_no_more_kills_are_no_kills() -> None:
+    text = "vLLM: no more OOM kills since the pod has 64 GB of RAM, you can close this.\n"
+    assert oomph.explain(text, plan=False).failed is not True

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from oomph.doctor.case import Case
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.doctor.case import Case, place
 from oomph.doctor.explanation import Cause, Evidence, Explanation, Possible
 from oomph.doctor.levers import changes, useless
 from oomph.doctor.rank import Ranked, candidates, undecided
@@ -12,6 +15,7 @@ from oomph.doctor.reading.meanings import READY, UNFINISHED
 from oomph.doctor.rebuild import gpu_row
 from oomph.doctor.rule import SURE, Finding, Rule, Tier
 from oomph.doctor.serving import summary
+from oomph.engines.common.inferred import WORDS
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.facts.speakers import KIND_WORDS
 from oomph.ir import Change, Engine, Judged, StageName
@@ -25,6 +29,12 @@ def explain_case(case: Case) -> Explanation:
     cause = _cause(case, best)
     remedies, rejected = _advice(case, ranked)
     near = [pair for pair in ranked[1:5] if best and _near(best, pair)]
+    chances = stage_chances(case)
+    if case.death.by_people and len(chances) > 1:
+        there = _at_second_stage(case, chances[1].stage, engine)
+        near = [*(pair for pair in there.ranked[:1] if pair[0].id != cause.id and not pair[0].fallback), *near]
+        remedies, rejected = _of_both(remedies, there.remedies), _in_both(rejected, there.rejected)
+        cause = replace(cause, text=f"{cause.text}{_other_cause(cause, chances[1].stage, there)}")
     notes = list(case.notes)
     if case.speaker is not None:
         notes.append(
@@ -35,7 +45,6 @@ def explain_case(case: Case) -> Explanation:
         notes.append(f"no line names the engine; taken for {title}. --engine says whose it is, and prints its flags")
     # said to be inferred by stage_basis, and never a failure; where a rule speaks, it has said what the log is about
     likely, reason = _inferred(case) if cause.id == "none" else (None, "")
-    chances = stage_chances(case)
     return Explanation(
         _engine(case, engine),
         failed=case.failed,
@@ -60,6 +69,41 @@ def explain_case(case: Case) -> Explanation:
         question=question(case, chances),
         speaker=f"{case.speaker.title}, {KIND_WORDS[case.speaker.kind]}" if case.speaker else "",
     )
+
+
+class _There(Struct, frozen=True):
+    """What would be said if it had failed at another stage."""
+
+    ranked: Sequence[Ranked]
+    remedies: tuple[Judged, ...]
+    rejected: tuple[Judged, ...]
+
+
+def _at_second_stage(case: Case, stage: StageName, engine: str) -> _There:
+    """Only people tell the stage, and two are named: what holds at the second is of use too."""
+    second = place(case, stage, "said")
+    ranked = candidates(second, engine)
+    return _There(ranked, *_advice(second, ranked))
+
+
+def _of_both(remedies: tuple[Judged, ...], others: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    levers = {"whole_log", *(judged.change.lever for judged in remedies)}
+    return (*remedies[:1], *(judged for judged in others[:1] if judged.change.lever not in levers), *remedies[1:])
+
+
+def _in_both(rejected: tuple[Judged, ...], others: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    levers = {judged.change.lever for judged in others}
+    return tuple(judged for judged in rejected if judged.change.lever in levers)
+
+
+def _other_cause(cause: Cause, stage: StageName, there: _There) -> str:
+    where = SECOND_WORDS.get(stage, "")
+    if not where or not there.ranked or there.ranked[0][0].fallback or there.ranked[0][0].id == cause.id:
+        return ""
+    return f" If it was {where}: {there.ranked[0][0].title} ({there.ranked[0][0].id})."
+
+
+SECOND_WORDS = {**WORDS, "runtime_request": "while serving", "host_ram": "the host's memory"}
 
 
 def _engine(case: Case, engine: str) -> Engine:
