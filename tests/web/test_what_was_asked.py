@@ -43,6 +43,18 @@ def test_a_gpu_that_is_typed_while_a_log_is_read_is_asked_with_the_log(page: Any
     assert "gemma-4-31b" in page.inner_text("#view").lower()
 
 
+def test_a_card_that_was_chosen_is_there_again_behind_a_log_of_another_one(page: Any) -> None:
+    paste(page, GEMMA)
+    page.wait_for_selector("#view:not(.stale) .view.explain")
+    assert page.input_value("#gpu").startswith("2x 15.47GiB") and "not used" in page.inner_text("#kind")
+    page.reload()
+    page.wait_for_selector("#view:not(.stale) .view.explain")
+    assert page.input_value("#gpu").startswith("2x 15.47GiB")
+    paste(page, FITS)
+    settled(page, "FITS")
+    assert page.input_value("#gpu") == "RTX 4090"
+
+
 def test_a_command_typed_fast_and_left_by_the_tab_key_is_planned_on_the_gpu_that_is_typed_next(page: Any) -> None:
     paste(page, FITS)
     settled(page, "FITS")

@@ -24,6 +24,7 @@ function read(text, file, name) {
   step();
   Object.assign(place, {text, file, name, unread: true, view: "", stage: "", words: "", command: "", model: "", understood: [], runs: [], tabs: [], applied: [], moved: {},
     fixed: false, engine: ""});
+  if (place.mine) Object.assign(place, {gpu: place.mine, chosen: true, mine: ""});
   if (!place.chosen) place.gpu = "";
   place.earlier = place.chosen;
   settle();
@@ -36,7 +37,7 @@ function change(fields) {
   settle();
 }
 
-function chooseGpu(gpu) { change({gpu, chosen: Boolean(gpu), earlier: false}); }
+function chooseGpu(gpu) { change({gpu, chosen: Boolean(gpu), earlier: false, mine: ""}); }
 
 let timer = 0;
 // A control was moved: the plan follows, and so does the view that is open.

@@ -3,12 +3,13 @@
 import {keep, write} from "./kept.js";
 
 // text, file: the user's own. unread: the server has not said yet what it is. moved: controls that the command does not
-// have yet. view: "" lets the text choose it. engine: the release; chosen, fixed: by the user, and not by a text; earlier: before this text was there.
-export const place = {view: "", text: "", file: null, name: "", unread: false, stage: "", words: "", command: "", model: "", gpu: "", chosen: false, earlier: false,
+// have yet. view: "" lets the text choose it. engine: the release; chosen, fixed: by the user, and not by a text; earlier:
+// before this text was there; mine: the GPU that the user has chosen, while a log of another one is shown.
+export const place = {view: "", text: "", file: null, name: "", unread: false, stage: "", words: "", command: "", model: "", gpu: "", chosen: false, earlier: false, mine: "",
   engine: "", fixed: false, cache: "cold", own: false, tabs: [], at: 0, runs: [], run: 0, applied: [], moved: {}, forms: {}, live: ""};
 
 const LONGEST = 7000;
-const CARRIED = ["view", "words", "command", "model", "gpu", "engine"];
+const CARRIED = ["view", "words", "command", "model", "gpu", "mine", "engine"];
 let stepped = false;
 
 // The user went somewhere: what follows gets an entry of its own, so that the browser's Back returns from it.
@@ -17,6 +18,7 @@ export function step() { write(); stepped = true; }
 export function address() {
   const out = new URLSearchParams();
   for (const key of CARRIED) if (place[key] && !(place.words && (key === "command" || key === "model"))) out.set(key, place[key]);
+  if (place.gpu && !place.chosen) out.set("said", "1"); // by the text: the next one is not asked with it
   if (place.cache !== "cold") out.set("cache", place.cache);
   if (place.own) out.set("own_build", "1");
   if (place.tabs.length > 1) {
@@ -39,11 +41,11 @@ export function remember() {
 
 export function recall() {
   const said = new URLSearchParams(location.hash.slice(1));
-  Object.assign(place, {text: "", file: null, name: "", unread: false, stage: "", tabs: [], at: 0, runs: [], run: 0, applied: [], moved: {}, forms: {}, fixed: false});
+  Object.assign(place, {text: "", file: null, name: "", unread: false, stage: "", tabs: [], at: 0, runs: [], run: 0, applied: [], moved: {}, forms: {}, fixed: false, earlier: false});
   for (const key of CARRIED) place[key] = said.get(key) ?? "";
   place.cache = said.get("cache") === "warm" ? "warm" : "cold";
   place.own = said.get("own_build") === "1";
-  place.chosen = Boolean(place.gpu);
+  place.chosen = Boolean(place.gpu) && said.get("said") !== "1";
   for (const [key, value] of said) {
     const [view, name] = key.split(".");
     if (name) (place.forms[view] ??= {})[name] = value;

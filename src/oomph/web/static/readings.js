@@ -35,7 +35,7 @@ function takeRuns(answer) {
 export function takeRun() {
   const run = place.runs[place.run];
   Object.assign(place, {command: run.command, model: run.command ? "" : run.model, engine: run.request, understood: run.understood});
-  if (run.own_gpu) place.chosen = false; // the log is of another card than the one that was chosen before
+  if (run.own_gpu && place.chosen) Object.assign(place, {mine: place.gpu, chosen: false}); // the log is of another card
   if (run.own_gpu || run.gpu && !place.chosen) place.gpu = run.gpu;
   if (run.releases.length) drawReleases(run.releases, {name: run.request.split("==")[0], version: run.request.split("==")[1] ?? ""});
 }
