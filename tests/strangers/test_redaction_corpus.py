@@ -114,6 +114,13 @@ def test_nothing_that_is_written_holds_one(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r.json").read_text())["log_lines"] == log.read_bytes().count(b"\n")
 
 
+def test_a_secret_below_its_name_is_hidden_in_json_too(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("- name: REDIS_PASSWORD\n  value: 'kitten-mitten'\nstringData:\n  any: walnut-tree\n" + OOM)
+    text = call("report", "--json", "--gpu", "RTX 3060", "--log", str(log), variables={"HOME": str(tmp_path)}).stdout
+    assert "REDIS_PASSWORD" in text and "mitten" not in text and "walnut" not in text
+
+
 def test_agents_and_the_page_know_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from oomph.agents.answers import InspectAnswer, without_secrets
     from oomph.text import redaction

@@ -14,6 +14,7 @@ from oomph.errors import OomphError
 from oomph.ir import Deployment, Device, Plan
 from oomph.ir.printed import Printed
 from oomph.text.late import late_pattern
+from oomph.text.redaction import session
 
 LAST_LINES = 60  # of the log, beside those that the explanation rests on
 LONGEST_LINE = 400
@@ -120,12 +121,18 @@ def _explained(
     except OomphError as refused:
         problems.append(refused.message)
         return None, (), 0
-    end = tuple(line.text[:LONGEST_LINE] for line in raw.lines[-LAST_LINES:])
+    end = _hidden([line.text[:LONGEST_LINE] for line in raw.lines[-LAST_LINES:]])
     try:
         return explain(list(logs), deployment=deployment, gpus=devices), end, raw.total_lines
     except OomphError as refused:
         problems.append(f"the log is not explained: {refused.message}")
         return None, end, raw.total_lines
+
+
+def _hidden(lines: Sequence[str]) -> tuple[str, ...]:
+    """Looked through together: a secret may stand on the line below its name, and JSON has each line by itself."""
+    together = tuple(session().hide("\n".join(lines)).split("\n"))
+    return together if len(together) == len(lines) else tuple(map(session().hide, lines))
 
 
 # Home folders as Linux, macOS, Windows and WSL write them, with one or two backslashes; who speaks in a prompt or mail.
