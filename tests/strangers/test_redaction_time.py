@@ -7,7 +7,8 @@ from oomph.text.redaction import Secrets
 from oomph.text.secrets import places
 
 PIECES = (
-    *places.NEEDLES, "password ", "token: ", "api_key = ", "--api-key ", "cookie: ", "kind: Secret\n data:\n ",
+    *places.NEEDLES, *(word for words in places.ONLY_WITH.values() for word in words),
+    "password ", "token: ", "api_key = ", "--api-key ", "cookie: ", "kind: Secret\n data:\n ",
     "name: HF_TOKEN\n", "value: ", "secret(", 'login("a", ', "https://a/", "x/hooks/", "<password>", "echo ", "| ",
     "HF_TOKEN |", "machine a login b ", "-p ", "docker login ", "a:1:b:c:", 'variable "hf_token" {\n', "\\n", "\\\\n",
     " is ", "IDENTIFIED BY ", "[", "(", "{", "'", '"', "`", "=", "A1b2", "-", " ", "\n", "\t", ": |\n  ", "pw=",

@@ -194,6 +194,7 @@ class Secrets:
             if (
                 is_harmless(word[0], is_sure)
                 or is_path(word[0])
+                or word[0].startswith("(")
                 or is_argument(match["values"], word)
                 or ends_sentence(word[0])
                 or is_reference(word[0])

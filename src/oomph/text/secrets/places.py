@@ -18,26 +18,49 @@ NEEDLES = (
     "pk_live", "pk_test", "pk-lf", "whsec_", "gldt-", "glrt-", "glptt-", "glsoat-", "glcbt-", "glimt-", "glft-", "glagent-", "glc_", "abia", "acca",
     "akid", "1//0", "hvb.", "hvr.", "shpss", "shpca", "shppa", "atctt", ":aa", "ntn_", "figd_", "sntry", "sq0", "pmak-", "pul-", "atlasv1", "hrku-",
     "fm1", "fm2", "fo1", "fo2", "nfp_", "pnu_", "pnb_", "tgp_v1", "jina_", "lsv2_", "swmtkn", "sha256~",
-    "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
+    "securestring", "fernet", "host add", "heslo", "salasana", "adgangskode", "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
 )  # fmt: skip
 OPTION = r"(?<![\w-])-[ep]"  # -e NAME=..., -pSECRET; not those of --enforce-eager and --port
 # Words that stand on every screen and hold a needle: a secret's name does not end so.
 NO_NEEDLES = ("tokens", "decode", "encode")
-NOT_ASCII_NEEDLES = ("密", "令牌", "口令", "парол", "ключ", "パスワード", "비밀번호", "schlüssel", "clé")
+NOT_ASCII_NEEDLES = (
+    "密",
+    "令牌",
+    "口令",
+    "парол",
+    "ключ",
+    "パスワード",
+    "비밀번호",
+    "schlüssel",
+    "clé",
+    "hasło",
+    "lösenord",
+    "jelszó",
+    "şifre",
+)
 
 QUOTE = r"\\{0,3}[\"'`]"
+IS = r"(?:is|was|ist|lautet|est|es|è|é|är|er|jest)"
 # Behind a name: the ways to assign of shells, makefiles, Python, JavaScript, Go, R, YAML, TOML, C#, addresses and types before a value.
 _ASSIGN = r"(?::=|=>|\?=|\+=|\|\|=|\?\?=|<-|:\s?[\w.\[\]| ]{1,40}?=|:-|:\?|={1,3}|:|：|%3[ad])"
 NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.-]{{1,100}})(?:{QUOTE}|[\])}}]){{0,4}}\s{{0,4}}(?P<op>{_ASSIGN})[ \t]{{0,4}}(?:!!(?:str|binary|int)[ \t]{{1,4}})?"
 # A name and its value with nothing between them: ENV HF_TOKEN x, set -x HF_TOKEN x, "invalid token 'x'", IDENTIFIED BY 'x'.
-SPACED = r"(?<![\w$.-])(?P<name>identified\s{1,4}by|[\w$.-]{2,100}(?<!\.))[\"']?[ \t]{1,8}(?:(?:is|was|ist|lautet|est|es|-value)[ \t]{1,2})?(?![=:])"
+SPACED = (
+    r"(?<![\w$.-])(?P<name>identified\s{1,4}by|[\w$.-]{2,100}(?<!\.))[\"']?[ \t]{1,8}(?:(?:"
+    + IS
+    + r"|-value)[ \t]{1,2})?(?![=:])"
+)
 # What stands before the name in a command that sets a variable or an option.
 VERB = r"(?<![\w-])(?:env|arg|setenv|setx?|config|configure\s{1,4}set|put|add|export)\s{1,4}(?:[-/]{1,2}\w{1,20}\s{1,4}){0,3}[\"']?(?:[^\s\"']{1,100}[:/])?$"
 # What stands before a name whose value follows it, however it looks.
 SETS = r"(?<![\w-])(?:(?-i:ENV|ARG)|setx|setenv|set\s-\w{1,4}|config(?:ure)?\s{1,4}set|(?:kv|secret)\s{1,4}put)\s{1,4}(?:\S{1,100}[:/])?$"
 # "Device token registered: x"
 TOLD = r"(?<![\w$.-])(?P<name>(?:api|access|secret)[ _-]key|(?-i:[A-Z]{2,20}(?:_[A-Z]{2,20}){1,4})|[A-Za-z]{3,12})[ \t]{1,2}"
-TOLD += r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14}){0,2}|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}(?:is|was|ist|lautet|est|es))[ \t]{1,4}"
+TOLD += (
+    r"(?:(?P<words>[a-z]{2,14}(?:[ \t][a-z]{2,14}){0,2}|(?:for|of|to|from)[ \t]\S{1,120}?)[ \t]{0,2}[:=]|(?:[a-z]{1,14}[ \t]){1,5}"
+    + IS
+    + r")[ \t]{1,4}"
+)
 # | HF_TOKEN | the hub's token | x |
 CELL = (
     r"(?<![\w$.-])(?P<name>[A-Z][A-Z0-9_]{3,60})`?[ \t]{0,40}\|(?:[^|\n]{0,200}\|)?[ \t]{0,40}(?=[^|\n]{1,400}(?:\||$))"
@@ -77,7 +100,7 @@ _PASSWORDS = (
     rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:registry\s|acr\s)?login\b{_REST}(?:-p|--password)[ =]",
     r"\bsshpass\s{1,4}-p\s?", rf"\btwine\s{_REST}?(?:-p|--password)\s", r"/pass(?:word)?:",
     rf"\b(?:mysql|mysqldump|mysqladmin|mariadb|7z[ar]?|rar|unrar)\s{_REST}?-p(?=[^\s-])", rf"\bredis-cli\s{_REST}?(?:-a|--pass)\s", rf"\b(?:ldapsearch|ldapadd|ldapmodify)\s{_REST}?-w\s",
-    rf"\b(?:unzip|zip|sqlcmd|bcp)\s{_REST}?-P\s", rf"\bhtpasswd\s{_REST}?-\w{{0,4}}b\w{{0,4}}\s\S{{1,100}}\s\S{{1,100}}\s", r"-pass(?:in|out)?\s(?:pass:)",
+    rf"\b(?:unzip|zip|sqlcmd|bcp)\s{_REST}?-P\s", r"\bhtpasswd\s(?=[^\n|;&]{0,80}?-\w{0,4}b)(?:-\S{1,20}\s{1,4}){1,6}\S{1,100}\s\S{1,100}\s", r"-pass(?:in|out)?\s(?:pass:)",
     r"\bnet use\s[^\n]{1,100}\s/user:\S{1,60}\s", rf"\bsmbclient\s{_REST}?(?:-U|--user)[ =][^\s%]{{1,100}}%", rf"\bhttps?\s{_REST}?(?:-a|--auth)[ =][^\s:]{{1,100}}:",
     rf"\bssh-keygen\s{_REST}?-[NP]\s", rf"\bcurl\s{_REST}?(?:-E|--cert)\s[^\s:]{{1,100}}:", r"(?:--password-stdin|--with-token|sudo\s-S)[^\n|;&<]{0,80}<<<\s?",
     r"\bmc\s{1,4}(?:alias\sset|config\shost\sadd)(?:\s{1,4}\S{1,200}){3}\s{1,4}", rf"\bopenssl\s{_REST}?-k\s", r"\b(?:add|create|change)_(?:user|password)\s{1,4}\S{1,100}\s{1,4}",
@@ -85,12 +108,12 @@ _PASSWORDS = (
     r"\b(?:secrets?|keyvault|ssm|secretsmanager)\s[^\n|;]{0,200}?(?:--value|--body|--string|--secret-string|--plaintext|--data)[ =]", r"\b(?:create|alter)\s(?:user|role)\s[^\n;]{0,200}?(?:identified\s{1,4}by|password)\s{1,4}(?=')",
     # a database: where it is, the user, the password
     rf"\b(?:pdo|mysqli|(?:mysqli?|mysqldb|pymysql|psycopg\d?|py?odbc|pg|oci|mssql|drivermanager)[_.]\w{{0,4}}connect(?:ion)?)\((?:\s{{0,4}}{QUOTE}[^\"'\\\n]{{1,200}}{QUOTE},){{2}}\s{{0,4}}(?={QUOTE})",
-    rf"\b\w{{0,40}}(?:auth|credentials?|login)\s?=?\s?\(\s{{0,4}}{QUOTE}[^\"'\n]{{1,100}}{QUOTE},\s{{0,4}}(?={QUOTE})",
+    rf"\b\w{{0,40}}(?:auth|credentials?|login)\s?=?\s?[( ]\s{{0,4}}{QUOTE}[^\"'\n]{{1,100}}{QUOTE},\s{{0,4}}(?={QUOTE})",
     # a command that asks for one is given it, or an option that takes what a command prints
     r"\b(?:kinit|passwd|chpasswd|su|sudo|cryptsetup|gpg|smbclient|ssh-add|vault|docker|podman|helm|gh|hf|huggingface-cli|npm|twine)\b[^\n|;<]{0,120}<<<\s?",
     rf"(?<![\w-])--?[\w-]{{0,30}}(?:pass|token|secret|key)[\w-]{{0,20}}[ =](?:[<$]\(|{QUOTE})\s{{0,2}}(?:echo|printf)\s{{1,4}}",
     rf"\bjwt\.(?:en|de)code\([^\n,]{{1,200}},\s{{0,4}}b?(?={QUOTE})", rf"\b(?:schtasks)\s{_REST}?/rp\s", rf"\b(?:plink|pscp|psftp|psexec\d*|evil-winrm)\s{_REST}?-pw?\s",
-    rf"ConvertTo-SecureString\s{{1,4}}(?:-(?:String|AsPlainText|Force)\s{{1,4}}){{0,3}}(?={QUOTE})", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
+    r"ConvertTo-SecureString\s{1,4}(?=[^\n|;]{0,200}?-AsPlainText)(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
 )  # fmt: skip
 # Commands that may be given one, in whose place other words may stand as well.
 _LOGINS = (
@@ -100,7 +123,7 @@ _LOGINS = (
     # a store of secrets is given one
     r"\b(?:secrets?|keyvault)\s[^\n|;]{0,200}?-b[ =]",
     r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])",
-    r"ConvertTo-SecureString\s{1,4}(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}", r"\b(?:login|set_api_key|set_token|set_key|save_token|basic_auth)\(\s{0,4}(?:\w{1,20}\s?=\s?)?",
+    r"\b(?:login|set_api_key|set_token|set_key|save_token|basic_auth)\(\s{0,4}(?:\w{1,20}\s?=\s?)?",
 )  # fmt: skip
 PATTERNS = {
     "private key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
@@ -110,16 +133,18 @@ PATTERNS = {
     "address": r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://)(?P<bare>[^\s/\"'<>]{1,400})(?=@)",
     "webhook": rf"(?P<before>https?://(?:{'|'.join(_WEBHOOKS)}))(?P<bare>[^\s\"'<>)\]]{{4,4000}})",
     "query": r"(?P<before>(?:[?&;]|%26)(?:x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|"
-    r"signature|sig|policy|key-pair-id|auth|ticket|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
+    r"signature|sig|policy|key-pair-id|token|(?:api|access|auth|secret)[_-]?(?:key|token)|password|auth|ticket|key|code|jwt|sas|se?ssion(?:_?id)?)(?:=|%3d))(?P<bare>[^\s&#\"'<>]{1,4000})",
     "password": rf"(?P<before>{'|'.join(_PASSWORDS)}){_PLAIN}",
     "login": rf"(?P<before>{'|'.join(_LOGINS)}){_PLAIN}",
     "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
     r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login|passwd|kinit|cryptsetup)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
-    "piped": rf"(?P<before>){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
+    "piped": rf"(?P<before>(?<![^\s;&|(=])){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
     # {value: ..., name: HF_TOKEN}: what sorts keys otherwise than people do
     "value first": rf"(?P<before>\bvalue(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}){_PLAIN}(?=[\s,;#]{{1,80}}(?:{QUOTE})?(?P<key>name|key)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?(?P<name>[\w$.-]{{1,100}}))",
     "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
     "netrc": r"(?P<before>\b(?:login|machine|default)\s{1,20}\S{1,200}\s{1,20}passw(?:or)?d\s{1,20})(?P<bare>\S{1,400})",
+    # "login: carol / x", as people write down both
+    "pair": rf"(?P<before>(?<![\w-])(?:login|log in|sign in|credentials?|creds|account|user(?:name)?/pass(?:word)?|zugangsdaten)(?: (?:is|are|with))?(?:{QUOTE})?[ \t]{{0,4}}[:=]?[ \t]{{1,4}}[\w.@-]{{2,60}}[ \t]{{1,2}}/[ \t]{{1,2}})(?P<bare>[^\s\"',;)]{{4,200}})",
     "pgpass": r"(?P<before>(?<![\w.:*-])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*.-]{1,60}:[\w*.-]{1,60}:)(?P<bare>[^\s:\"')]{4,200})",
     # the quotes are around the name as well
     "quoted variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?P<q>{QUOTE})(?P<name>[A-Za-z_]\w{{0,80}})=)(?P<quoted>[^\\\"'\n]{{0,4000}})(?=(?P=q))",
@@ -158,7 +183,7 @@ BLOCKS = {
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?<!:)(?<!:[\x1c-\x1e])(?:\n|\Z)){1,8})",
     "text": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t]{0,4}[|>][+-]?\d?[ \t\x1c-\x1e]{0,4}\n)"
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
-    "cookies": rf"(?P<before>(?<![a-z])cookies(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
+    "cookies": rf"(?P<before>(?<![a-z])(?:cookies|stringData)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
     "cookie": rf"(?P<before>(?<!\w)(?:set-)?cookies?2?(?:{QUOTE})?\]?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?|\bcurl\b[^\n]{{0,400}}?\s(?:-b|--cookie)\s{{1,4}}(?:{QUOTE})?)"
     r"(?P<block>[^\n\r\"'`]{1,4000})",
 }
@@ -180,7 +205,7 @@ CONTEXT = (
 CONTEXT_NEEDLES = ("pass", "secret", "key", "auth", "login", "log in", "log-in", "logged", "logging", "credential", "cookie", "session", "webhook", "token",
                    "netrc", "sudo", "bearer", "psk", "jwt", "signing", "kennwort", "contrase", "senha", "clave", "wachtwoord")  # fmt: skip
 # A line that speaks of what everybody may know: no word in it is a key by its looks alone.
-OPEN = r"public.?key|known_hosts|pubkey|fingerprint|integrity|digest|checksum|\bsha\d|etag|\b(?:request|trace|span|tool_call|response|run|task|actor)[ _-]?id\b|[\"']id[\"']"
+OPEN = r"\bx-[\w-]{2,30}-id\b|public.?key|known_hosts|pubkey|fingerprint|integrity|digest|checksum|\bsha\d|etag|\b(?:request|trace|span|tool_call|response|run|task|actor)[ _-]?id\b|[\"']id[\"']"
 
 
 @cache

@@ -10,6 +10,7 @@ from oomph.text.secrets.places import (
     CELL,
     DEFAULT,
     FALLBACK,
+    IS,
     PAIRED,
     PGPASS_LINE,
     SETS,
@@ -20,6 +21,7 @@ from oomph.text.secrets.places import (
     pattern,
 )
 from oomph.text.secrets.words import (
+    PASSWORDS,
     Says,
     disorder,
     is_base64,
@@ -50,7 +52,7 @@ class Place:
         self.has_verb = self.is_spaced and (
             _has_verb(text, head)
             or "words" in head.groupdict()
-            or pattern(r"\s(?:is|was|ist|lautet|est|es|-value)\s|[是为]\s?$").search(head[0]) is not None
+            or pattern(rf"\s(?:{IS}|-value)\s|[是为]\s?$").search(head[0]) is not None
         )
         self.op = (head.groupdict().get("op") or "").strip()
         self.before = head[0].lower()
@@ -88,7 +90,7 @@ class Place:
             return is_variable or key == "quoted" or (self.kind == TAG and is_own)
         if self.is_spaced:
             before = self.text[max(0, self.start - 200) : self.start]
-            return (ends or self.following[:1] == " ") and pattern(SETS).search(before) is not None
+            return (ends or self.following[:1] in (" ", "'", '"')) and pattern(SETS).search(before) is not None
         if key == "quoted":
             return is_variable or (is_own and not is_sentence(self.value[key]))
         is_code = pattern(r"\([^\"']*$").search(self.line) is not None  # connect(host, password=word)
@@ -163,7 +165,7 @@ class Place:
 
     def is_told_password(self) -> bool:
         """ "the password is cornflower," and not "the password is required": the sentence ends with a noun."""
-        claim = pattern(r"(?:password|passwort|passwd|passphrase)[\"']?\s(?:is|was|ist|lautet)\s").search(self.before)
+        claim = pattern(rf"(?:{'|'.join(PASSWORDS)})[\"']?\s{IS}\s").search(self.before)
         ends = pattern(r"[.,!]{0,3}(?:\s|$)(?!\s{0,4}[a-z])|,").match(self.text, self.value.end())
         value = (self.value["bare"] or "").rstrip(".,!")
         return (
@@ -199,6 +201,8 @@ def certainty_of(head: re.Match[str], kind: str) -> Says:
     article = (head.groupdict().get("article") or "").strip()
     if article and name.lower() in ("key", "keys", "token", "tokens", "string"):
         return says(f"{article}_{name}".lower())
+    if name.lower() == "passe":
+        return Says.SECRET if head.string[: head.start("name")][-7:].lower() == "mot de " else Says.NOTHING
     if kind == SPACED and name.startswith("-"):
         return Says.NOTHING  # a flag, which is looked at by itself
     if kind == TOLD:
@@ -241,7 +245,13 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
         is_line = _fills_line(match) and pattern(PGPASS_LINE).fullmatch(match[0]) is not None
         return is_harmless(value, is_line) or not (is_line or is_random(value))
     if rule == "password":
-        return is_reference(value) or is_template(value) or (key == "bare" and following == "(")
+        return (
+            is_reference(value, "in quotes" if key == "quoted" else "")
+            or is_template(value)
+            or (key == "bare" and following == "(")
+        )
+    if rule == "pair":
+        return not is_random(value) or is_path(value)
     if rule in ("bearer", "login", "piped"):
         return (rule == "bearer" or key == "bare" or is_plain_word(value)) and (
             not is_random(value) or following == "("

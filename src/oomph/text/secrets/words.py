@@ -23,10 +23,14 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_SECRET = _set_of(
-    """password passwords passwd passwort passcode passphrase pwd secret token apikey apikeys authkey authtoken
-    accesskey secretkey credential credentials psk jwt bearer authorization kennwort passwrd wachtwoord contraseña
-    contrasena senha mdp пароль"""
+# What people call one in their languages: any word is one where it is said to be.
+PASSWORDS = _set_of(
+    """password passwd passwort passphrase kennwort wachtwoord contraseña contrasena senha passe mdp пароль hasło
+    heslo lösenord salasana jelszó şifre adgangskode passord"""
+)
+_SECRET = (PASSWORDS - {"passe"}) | _set_of(
+    """passwords passcode passwrd pwd secret token apikey apikeys authkey authtoken accesskey secretkey credential
+    credentials psk jwt bearer authorization"""
 )
 _SECRET_SIGNS = (
     "密码",
@@ -72,7 +76,7 @@ _NO_TOKENS = _set_of(
     eom prefix suffix every one new per-token fim eog lf nl max min input output prompt draft sampled cached pre mid"""
 )
 _OF_TOKENS = frozenset(("api", "access", "auth", "refresh", "bearer"))
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zà-öø-ÿ]+|\d+|[^\W\d_A-Za-zà-öø-ÿ]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zà-öø-ɏ]+|\d+|[^\W\d_A-Za-zà-öø-ɏ]+")
 
 
 def words_of(name: str) -> list[str]:
@@ -132,7 +136,7 @@ def is_compound(name: str) -> bool:
         return bool(before) and before[-1] in _KEYS
     if last == "token" and before[-1:] == ["id"]:  # a permission of GitHub's
         return False
-    return bool(before) or last in ("password", "passwd", "passwort", "kennwort", "pwd", "passphrase", "apikey")
+    return bool(before) or last in PASSWORDS or last in ("pwd", "apikey")
 
 
 def is_reference(text: str, to: str = "") -> bool:
@@ -181,7 +185,10 @@ _HARMLESS = (
     r"none|null|nil|undefined|true|false|auto|yes|no|not|on|off|is|are|was|to|from|for|in|of|at|by|with|file|env|and|or|set|unset|missing|required|"
     r"optional|invalid|valid|wrong|incorrect|empty|expired|disabled|enabled|denied|failed|accepted|unknown|dummy|unused|test|todo|bearer|basic|"
     r"(?:string|int|bytes)(?:s|array|slice|tostring|toint|hex|base64)?|str|bool|duration|float\d*|u?int\d*|object|secret|password|token|key|default|hidden|redacted|change-?me|n/?a|not-needed|no-key|ollama|local|"
-    r"\*+|\w{0,4}\*{3,}\w{0,4}|\.{2,}|…|x{3,}|-+|[|>][+-]?|\$|\$\(.*|\$\{.*|\$(?:env:)?[A-Z_][A-Z0-9_]*|\$(?:env:)?[a-z_]+|%[A-Z_]+%|%\(?[a-z_]*\)?[sdr]|<.*|\{[^{}]*\}?|\{\{.*|![a-z]+|(?-i:[A-Z][a-z]+-[A-Z][A-Za-z]+)|"
+    # a type that holds one: SecretStr, OAuthToken, ApiKeyType
+    r"(?-i:(?:[A-Z][A-Za-z]{1,20})?(?:Secret|Token|Password|Key|Credentials?|OAuth2?)(?:Str|String|Bytes|Type|Provider|Credentials?|Scheme|Model|Config|Source|Ref|Spec|Info)|"
+    r"(?:OAuth2?|Access|Refresh|Auth|Api|Bearer|Id|JWT)(?:Token|Key))|"
+    r"\*+|\w{0,4}\*{3,}\w{0,4}|\.{2,}|…|x{3,}|-+|[|>][+-]?|\$|\$\(.*|\$\{.*|\$(?:env:)?[A-Z_][A-Z0-9_]*|\$(?:env:)?[a-z_]+|%[A-Z_]+%|%\(?[a-z_]*\)?[sdr]|<.*|\{[^{}]*\}?|\{\{.*|![a-z]+|(?-i:(?:[A-Z][a-z]+){1,3}-[A-Z][A-Za-z]+)|"
     r"(?-i:[\[<]?(?:[A-Z]{2,16}|[A-Z]+(?:_[A-Z]+)+)[\]>]?)|\*+(?:redacted|hidden)\*+|(?:your|my|the|a|some|an)[_-][a-z_-]*|token-abc123|"
     r"hf_(?:x{3,}|\.{3}|…|[a-z_]*token[a-z_]*).*|sk-(?:no-key-required|x{3,}|\.{3}).*|"
     r"(?:self|args|os|config|settings|cfg|kwargs|options|opts|request|req|ctx|env|process|values|params|context|app|st|secrets|var|vars|local|data|module|each)\.[\w.\[\]\"'?]+"
@@ -192,10 +199,10 @@ _EXAMPLES = _set_of(
     """string str text value values example sample placeholder foo bar baz abc here stdin prompt ask inherit first again
     instead too only required optional needed given present used stored twice once alone wrong correct before after when if then else"""
 )
-# Sums and numbers of things, which look like keys and are none.
+# Sums and numbers of things, certificates and public keys (also in base64), which look like keys and are none.
 _PUBLIC = (
     r"[0-9a-fA-F-]{6,}|0x[0-9a-fA-F]+|sha\d+[:-]\S+|Root=\S+|(?:chatcmpl|cmpl|call|msg|resp|req|fp|run|thread|GPU|MIG)[-_]\S+|\d[\d.,:T/+-]*Z?|"
-    r"AAAA[A-Z]3NzaC1\S+|AAAAE2VjZHNh\S+|(?:[a-z0-9]+-)*[a-z0-9]{8,10}-[a-z0-9]{5}|arn:\S+|v?\d+\.\d+\S*|[a-z][\w.-]*(?:-|@|[=~<>!]=)v?\d+(?:\.\d+){1,4}(?:[.+-]?[a-z]+\d*)?|\S+\.(?:py|so|whl|json|yaml|yml|gguf|safetensors|cubin|log|md|txt)"
+    r"AAAA[A-Z]3NzaC1\S+|AAAAE2VjZHNh\S+|(?-i:LS0tLS1CRUdJTi(?:BDRVJUSUZJQ0FUR|BQVUJMSUMgS0VZ)\S*)|(?:[a-z0-9]+-)*[a-z0-9]{8,10}-[a-z0-9]{5}|arn:\S+|v?\d+\.\d+\S*|[a-z][\w.-]*(?:-|@|[=~<>!]=)v?\d+(?:\.\d+){1,4}(?:[.+-]?[a-z]+\d*)?|\S+\.(?:py|so|whl|json|yaml|yml|gguf|safetensors|cubin|log|md|txt)"
 )
 
 
@@ -325,7 +332,7 @@ def is_sum(value: str) -> bool:
 
 def is_base64(value: str) -> bool:
     """Whole groups of four, small and capital letters and digits in no order: no path, no name, no hexadecimal sum."""
-    if len(value) % 4 or re.fullmatch(r"[0-9a-f]+|[0-9A-F]+", value):
+    if len(value) % 4 or re.fullmatch(r"[0-9a-f]+|[0-9A-F]+", value) or is_sum(value):
         return False
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" for c in value.rstrip("=")]
     return set(kinds) == set("aA0") and sum(a != b for a, b in pairwise(kinds)) * 3 > len(kinds)
