@@ -37,7 +37,7 @@ MOST = 1 << 31
         ("-ts 3,1", "tensor_split", [3.0, 1.0]), ("-ts 0", "tensor_split", [0.0]), ("-ts -1", "tensor_split", None),
         ("-ts " + ",".join(["1"] * 128), "tensor_split", [1.0] * 128), ("-ts " + ",".join(["1"] * 129), "", None),
         (f"-ts {MOST}", "", None), (f"-ts {MOST - 1}", "tensor_split", [float(MOST - 1)]), ("-ts ,", "", None),
-        ("-fa", "flash_attn", "on"), ("-fa off", "flash_attn", "off"), ("-fa maybe", "flash_attn", "on"),
+        ("-fa", "flash_attn", "on"), ("-fa off", "flash_attn", "off"), ("-fa maybe", "", None),
         ("-ot exps=CPU", "override_tensor", [("exps", "CPU")]), ("-ot =CPU", "", None), ("-ot exps", "", None),
         ("-ot " + "x" * 400 + "=CPU", "override_tensor", [("x" * 400, "CPU")]), ("-ot " + "x" * 401 + "=CPU", "", None),
         ("-ot a+b+c+d+e+=CPU", "override_tensor", [("a+b+c+d+e+", "CPU")]), ("-ot a+b+c+d+e+f+=CPU", "", None),
@@ -226,6 +226,7 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
     return SimpleNamespace(
         verdict=SimpleNamespace(outcome=outcome, risk=risk),
         ranks=(),
+        host=None,
         resolved={
             "layers": 4, "offloaded": offloaded, "n_seq_max": slots,
             "host": {"weights": 5, "parts": {"experts": experts} if experts else {}},

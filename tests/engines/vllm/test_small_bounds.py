@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.vllm.command.container import notes
+from oomph.engines.vllm.command.container import refusal
 from oomph.engines.vllm.kv import check as kv_check
 from oomph.engines.vllm.kv.dtypes import TURBOQUANT, token_bytes
 from oomph.engines.vllm.kv.specs import Refused
@@ -60,8 +60,8 @@ def test_an_odd_number_of_heads_is_served_by_one_gpu(ranks: int, is_refused: boo
 
 @pytest.mark.parametrize(
     ("words", "left_out"),
-    [("vllm serve M", "`vllm serve` out"), ("serve M", "`serve` out"), ("vllm M", "`vllm` out"), ("M", "")],
+    [("vllm serve M", "leave 'vllm serve' out"), ("serve M", "leave 'serve' out"), ("vllm M", "leave 'vllm' out"), ("M", "")],
 )
 def test_the_image_starts_the_program_itself(words: str, left_out: str) -> None:
-    said = notes("vllm/vllm-openai:v0.21.0", words.split())
-    assert (left_out in said[0] and len(said) == 1) if left_out else said == []
+    said = refusal("vllm/vllm-openai:v0.21.0", words.split())
+    assert left_out in said if left_out else said == ""

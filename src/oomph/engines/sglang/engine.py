@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.commands.call import image_tag
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
@@ -82,6 +81,8 @@ class SgLang(EngineProtocol):
 
     def image_vendor(self, image: str) -> str:
         """docker/Dockerfile's tags end with CUDA's version or nothing, docker/rocm.Dockerfile's hold `rocm`."""
+        from oomph.commands.call import image_tag
+
         tag = image_tag(image)
         if not image.partition("@")[0].removesuffix(f":{tag}").endswith("lmsysorg/sglang"):
             return ""
