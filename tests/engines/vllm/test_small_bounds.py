@@ -60,7 +60,7 @@ def test_an_odd_number_of_heads_is_served_by_one_gpu(ranks: int, is_refused: boo
 
 @pytest.mark.parametrize(
     ("words", "left_out"),
-    [("vllm serve M", "leave 'vllm serve' out"), ("serve M", "leave 'serve' out"), ("vllm M", "leave 'vllm' out"), ("M", "")],
+    [("vllm serve M", "'vllm serve' out"), ("serve M", "'serve' out"), ("vllm M", "'vllm' out"), ("M", "")],
 )
 def test_the_image_starts_the_program_itself(words: str, left_out: str) -> None:
     said = refusal("vllm/vllm-openai:v0.21.0", words.split())
