@@ -71,6 +71,51 @@ def test_a_pod_with_args_alone(tmp_path):
     assert d.model == "org/m" and d.flags == {"gpu_memory_utilization": 0.9}
 
 
+@pytest.mark.parametrize("word", ["$(MODEL)", "${MODEL}"])
+def test_what_is_asked_for_can_be_set(word, tmp_path):
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n"
+        "    image: vllm/vllm-openai:v0.21.0\n    env: [{name: MODEL, valueFrom: {secretKeyRef: {name: s, key: m}}}]\n"
+        f"    args: [--model, '{word}']\n"
+    )
+    with pytest.raises(CommandError, match="--set MODEL="):
+        parse_command([str(path)])
+    assert parse_command([str(path)], outside={"MODEL": "org/m"}).model == "org/m"
+
+
+WORKFLOW = """
+apiVersion: argoproj.io/v1alpha1
+kind: WorkflowTemplate
+metadata: {name: w}
+spec:
+  templates:
+    - name: main
+      steps:
+        - - name: one
+            template: serve
+            arguments: {parameters: [{name: model, value: org/first}]}
+          - name: two
+            template: serve
+            arguments: {parameters: [{name: model, value: org/second}]}
+    - name: serve
+      inputs: {parameters: [{name: model}, {name: len, default: "4096"}]}
+      script:
+        image: vllm/vllm-openai:v0.21.0
+        command: [bash]
+        source: vllm serve {{inputs.parameters.model}} --max-model-len {{inputs.parameters.len}}
+"""
+
+
+def test_a_parameter_with_several_values_is_asked_for(tmp_path):
+    path = tmp_path / "workflow.yaml"
+    path.write_text(WORKFLOW)
+    with pytest.raises(CommandError, match="--set model="):
+        parse_command([str(path)])
+    deployment = parse_command([str(path)], outside={"model": "org/second"})
+    assert (deployment.model, deployment.flags) == ("org/second", {"max_model_len": 4096})
+
+
 def test_json_manifests():
     pod = '{"containers": [{"image": "vllm/vllm-openai:v0.21.0", "args": ["org/m"]}]}'
     text = f'{{"apiVersion": "v1", "kind": "Pod", "spec": {pod}}}'

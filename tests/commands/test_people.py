@@ -1,4 +1,4 @@
-"""178 files and 212 names as people write them, in our own words: what each means was written down before any was read.
+"""Files and names as people write them, in our own words: what each means was written down before any was read.
 
 `people/*.txt`: entries of files. `= command` is a deployment of the entry (equal ones count once), `| command` another
 reading that is as right, `? WORD` what must be asked for, `!` that nothing is started, `~` a remark; then `---- PATH`

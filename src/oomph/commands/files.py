@@ -13,8 +13,8 @@ _LIMIT = 1 << 20
 _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
 
 Sort = Literal[
-    "compose", "dockerfile", "hcl", "justfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell",
-    "unit", "yaml",
+    "compose", "dockerfile", "hcl", "json", "justfile", "kubernetes", "makefile", "markdown", "notebook", "python",
+    "shell", "unit", "yaml",
 ]  # fmt: skip
 _PYTHON = late_pattern(
     lambda: rf"^[ \t]*(?:from|import)[ \t]+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE
@@ -23,10 +23,20 @@ _PYTHON = late_pattern(
 _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".log")
 
 
+# JSON that starts programs: dev containers, npm's scripts, VS Code's tasks, pm2
+_PROGRAMS = late_pattern(
+    r"(?:\.?devcontainer|package|tasks|launch)\.json|(?:ecosystem|pm2)[\w.-]*\.(?:json|[cm]?js)", re.IGNORECASE
+)
+
+
+def starts_programs(path: str) -> bool:
+    return bool(_PROGRAMS.fullmatch(os.path.basename(path)))
+
+
 def is_text(path: str) -> bool:
     """Whether a word that stands alone names a file to look for a command in."""
     try:
-        return boundary.is_file(path) and not path.lower().endswith(_MODELS)
+        return boundary.is_file(path) and (not path.lower().endswith(_MODELS) or starts_programs(path))
     except ValueError:
         return False
 
@@ -76,6 +86,15 @@ def variables(path: str) -> dict[str, str]:
 def _unquoted(value: str) -> str:
     quoted = re.match(r"""(["'])(.*?)\1""", value)
     return quoted[2] if quoted else re.sub(r"(?<!\s)\s+#.*$", "", value)
+
+
+_REMARK = late_pattern(r"(\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|//[^\n]*|/\*[^/]{0,2000}\*/")
+
+
+def object_text(text: str) -> str:
+    """The object of JSON with remarks, or the one that a JavaScript file exports, as YAML takes it."""
+    plain = _REMARK.sub(lambda match: match[1] or "", text)
+    return plain[max(plain.find("{"), 0) : plain.rfind("}") + 1].replace("\t", " ")
 
 
 def unit_script(text: str) -> str:
@@ -156,6 +175,8 @@ _SIGNS: tuple[tuple[Sort, tuple[str, ...]], ...] = (
 
 def sort_of(text: str, name: str) -> Sort:
     """What a text is, by its name's ending and by its first telling lines."""
+    if starts_programs(name):
+        return "json"
     by_name = next((sort for sort, pattern in _NAMES if re.match(pattern, os.path.basename(name))), None)
     if by_name is not None:
         return by_name

@@ -18,6 +18,10 @@ _WINDOWS = re.compile(r"[\^`][ \t]*$|^[ \t]*@?echo off|\b[A-Za-z]:\\[\w%]|\.exe\
 _SET = re.compile(r"^[ \t]*set[ \t]+\"?(\w+)=([^\"\n]*?)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ENV = re.compile(r"^[ \t]*\$env:(\w+)[ \t]*=[ \t]*", re.MULTILINE | re.IGNORECASE)
 _POWER = re.compile(r"^[ \t]*(?:\[\w+\][ \t]*)?\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
+# $name = @("-c", 8192), $name += @(...): PowerShell's arrays, which a command takes as @name
+_ARRAY = re.compile(
+    r"^[ \t]*(?:\[[\w\[\]]{1,40}\][ \t]*)?\$(\w{1,80})[ \t]*(\+?=)[ \t]*@\(([^()]{0,4000})\)", re.MULTILINE
+)
 _PARAMETERS = re.compile(r"^[ \t]*param[ \t]*\(([^()]{0,4000})\)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
 
@@ -47,6 +51,7 @@ def from_windows(text: str, name: str = "") -> str:
     text = _REMARK.sub("", text)
     text = _PARAMETERS.sub(lambda match: re.sub(r",[ \t]*$", "", match[1], flags=re.MULTILINE), text)
     text = _SET.sub(lambda m: f"{m[1]}='{m[2]}'" if "'" not in m[2] else m[0], text)
+    text = _with_arrays(text)
     text = _ENV.sub(r"export \1=", text)
     text = _POWER.sub(r"\1=", text)
     text = re.sub(r"\$\{env:(\w+)\}|\$env:(\w+)", lambda m: "${" + (m[1] or m[2]) + "}", text, flags=re.IGNORECASE)
@@ -54,6 +59,20 @@ def from_windows(text: str, name: str = "") -> str:
     text = re.sub(r"^([ \t]*)(?:&[ \t]+|start[ \t]+(?:/\w+[ \t]+)*)(?=\S)", r"\1", text, flags=re.MULTILINE | re.I)
     # a backslash divides paths there; between single quotes a shell leaves it alone as well
     return re.sub(r"'[^'\n]*'|\\(?!\n)", lambda m: m[0] if m[0][0] == "'" else "\\\\", text)
+
+
+def _with_arrays(text: str) -> str:
+    """PowerShell's arrays as a shell's: commas and remarks between the words go, @name is "${name[@]}"."""
+    names = {match[1] for match in _ARRAY.finditer(text)}
+    if not names:
+        return text
+
+    def array(match: re.Match[str]) -> str:
+        words = re.sub(r"(\"[^\"]*\"|'[^']*')|#[^\n]*|,", lambda part: part[1] or " ", match[3])
+        return f"{match[1]}{match[2]}({words})"
+
+    text = _ARRAY.sub(array, text)
+    return re.sub(r"(?<=\s)@(\w{1,80})\b", lambda m: f'"${{{m[1]}[@]}}"' if m[1] in names else m[0], text)
 
 
 def inline_code(text: str) -> list[str]:

@@ -16,10 +16,10 @@ from oomph.sources import boundary
 _SKIPPED = frozenset((
     "node_modules", "venv", "env", "site-packages", "__pycache__", "dist", "build", "target", "vendor", "third_party",
 ))  # fmt: skip
-_SHOWN_HIDDEN = frozenset((".github", ".gitlab", ".circleci", ".devcontainer", ".devops"))
+_SHOWN_HIDDEN = frozenset((".github", ".gitlab", ".circleci", ".devcontainer", ".devops", ".vscode"))
 _ENDINGS = (
     ".yaml", ".yml", ".sh", ".bash", ".zsh", ".sbatch", ".slurm", ".service", ".container", ".py", ".ipynb", ".bat",
-    ".cmd", ".ps1", ".mk", ".just", ".tpl", ".dockerfile", ".hcl", ".nomad", ".tf",
+    ".cmd", ".ps1", ".mk", ".just", ".tpl", ".dockerfile", ".hcl", ".nomad", ".tf", ".fish",
 )  # fmt: skip
 _NAMES = re.compile(
     r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile|supervisord?\.conf",
@@ -91,7 +91,7 @@ def _walk(folder: str, exclude: Sequence[str]) -> Iterator[str]:
 
 def may_hold(name: str) -> bool:
     """Manuals (.md) are left out: what they show is an example, unless somebody names the file."""
-    return name.lower().endswith(_ENDINGS) or _NAMES.fullmatch(name) is not None
+    return name.lower().endswith(_ENDINGS) or _NAMES.fullmatch(name) is not None or files.starts_programs(name)
 
 
 def _excluded(path: str, root: str, patterns: Sequence[str]) -> bool:

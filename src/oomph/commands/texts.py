@@ -23,6 +23,9 @@ _DEEPEST = 4
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)")
 # fish: set -gx NAME value
 _FISH = re.compile(r"^[ \t]*set[ \t]+(?:-[a-zA-Z]+[ \t]+|--\w+[ \t]+)*(\w+)[ \t]+(\S[^\n;]*)$", re.MULTILINE)
+_FISH_DEFAULT = re.compile(
+    r"^[ \t]*set -q (\w+)[ \t]*;[ \t]*or set[ \t]+(?:-[a-zA-Z]+[ \t]+)?\1[ \t]+(\S[^\n;]*)$", re.MULTILINE
+)
 _ENDINGS = {"yaml": ".yaml", "yml": ".yaml", "python": ".py", "py": ".py", "powershell": ".ps1"}
 
 
@@ -57,10 +60,11 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "kubernetes":
         from oomph.commands.manifests import kubernetes
 
-        return kubernetes.calls(text, name or "the manifest")
-    if sort == "yaml":
+        return kubernetes.calls(text, name or "the manifest", {**around.outside, **environment})
+    if sort in ("yaml", "json"):
         from oomph.commands.manifests import jobs as yaml_jobs
 
+        text = files.object_text(text) if sort == "json" else text
         return yaml_jobs.calls(text, {**around.outside, **environment}, name or "the file")
     if sort == "compose":
         from oomph.commands.manifests import compose
@@ -93,6 +97,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "unit":
         text = files.unit_script(text)
     if name.endswith(".fish") or re.match(r"#!\S*(?:/|env )fish\b", text):
+        text = _FISH_DEFAULT.sub(lambda match: f"{match[1]}=${{{match[1]}:-{match[2]}}}", text)
         text = _FISH.sub(lambda match: f"{match[1]}={match[2]}", text)
     return _shell(from_windows(rejoined(text), name), environment, around, depth)
 

@@ -16,6 +16,7 @@ from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
 from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
+from oomph.text.nesting import shell_words
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|\$)")
 # ${{ env.MODEL }}, ${{ inputs.model }}, ${{ matrix.model }} of a workflow
@@ -184,6 +185,20 @@ def _container_task(task: Mapping[str, Any], environment: Mapping[str, str]) -> 
         return Call((), refusal=error)
 
 
+def _program(task: Mapping[str, Any], environment: Mapping[str, str]) -> Call | None:
+    """pm2's `script` and VS Code's `command`, whose `args` stand beside them."""
+    program, args = task.get("script") or task.get("command") or task.get("program"), task.get("args")
+    if not isinstance(program, str) or not isinstance(args, str | list):
+        return None
+    try:
+        words = shell_words(args) if isinstance(args, str) else [str(word) for word in args]
+        return (
+            peel([*shell_words(program), *words], environment) if engine_of([*shell_words(program), *words]) else None
+        )
+    except (OomphError, ValueError) as error:
+        return Call((), refusal=error) if isinstance(error, OomphError) else None
+
+
 def _playbook_values(text: str, variables: Mapping[str, str]) -> str:
     return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: variables.get(match[1], f"${match[1]}"), text)
 
@@ -202,7 +217,7 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
         return []
     if isinstance(value, dict):
         environment = {**environment, **_texts(value.get("vars")), **_workflow_values(value)}  # a playbook's
-        if started := _container_task(value, environment):
+        if started := _container_task(value, environment) or _program(value, environment):
             return [(str(value.get("name") or label), started)]
     if isinstance(value, list):
         words = [str(word) for word in value if isinstance(word, str | int | float)]

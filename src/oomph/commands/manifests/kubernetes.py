@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.commands import named_gpus
 from oomph.commands.call import SERVER, Call, shown
-from oomph.commands.manifests import custom_resources, docker, memory_limit
+from oomph.commands.manifests import custom_resources, docker, memory_limit, workflows
 from oomph.commands.manifests.container_fields import (
     environment_of,
     gpus_of,
@@ -22,17 +22,18 @@ from oomph.engines.registry import DEFAULT, NAMES, all_engines
 from oomph.errors import OomphError
 
 
-def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
-    """A call per container that runs an engine, under "Kind name/container"."""
+def calls(text: str, name: str = "manifest.yaml", outside: Mapping[str, str] | None = None) -> dict[str, Call]:
+    """A call per container that runs an engine, under "Kind name/container". `outside`: what variables may stand for
+    that the manifest takes from elsewhere."""
     from oomph.commands.manifests.jobs import refuse_templates
 
     if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
         refuse_templates(text, name)
     out: dict[str, Call] = {}
-    documents = load(text, name)
+    documents = [workflows.filled(document, outside or {}) for document in load(text, name)]
     settings, runtimes = _config_maps(documents), _serving_runtimes(documents)
     for document in documents:
-        for key, call in _document(document, name, settings, runtimes).items():
+        for key, call in _document(document, name, settings, runtimes, outside or {}).items():
             while key in out:  # a leader and its workers
                 key += "+"
             out[key] = call
@@ -69,7 +70,9 @@ def _name_of(document: Mapping[str, Any]) -> str:
     return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
-def _document(document: Any, name: str, settings: Settings, runtimes: Mapping[str, Any]) -> dict[str, Call]:
+def _document(
+    document: Any, name: str, settings: Settings, runtimes: Mapping[str, Any], outside: Mapping[str, str]
+) -> dict[str, Call]:
     if not isinstance(document, dict):
         return {}
     title = f"{document.get('kind', 'object')} {_name_of(document)}".strip()
@@ -89,7 +92,7 @@ def _document(document: Any, name: str, settings: Settings, runtimes: Mapping[st
             mounts = node_folders_of(container, pod)
             several = [
                 replace(_with_gpus(call, pod, nodes), memory_limit=limits[0], gpu_memory=limits[1], mounts=mounts)
-                for call in _calls(container, shown(f"{name}: {key}"), settings)
+                for call in _calls(container, shown(f"{name}: {key}"), settings, outside)
             ]
             out |= numbered(key, several)
         except OomphError as error:
@@ -144,18 +147,31 @@ def _runs_engine(container: Mapping[str, Any]) -> bool:
     return bool(docker.image_engine(image) or SERVER.search(text))
 
 
-def _calls(container: Mapping[str, Any], where: str, settings: Settings) -> list[Call]:
-    environment, unknown = environment_of(container.get("env"), settings)
-    environment = {**shared_environment(container.get("envFrom"), settings), **environment}
+def _calls(container: Mapping[str, Any], where: str, settings: Settings, outside: Mapping[str, str]) -> list[Call]:
+    environment, open_names = environment_of(container.get("env"), settings)
+    unknown = [name for name in open_names if name not in outside]
+    names = [name for name in outside if name in open_names or _names_variable(container, name)]
+    from_outside = {name: outside[name] for name in names}
+    environment = {**from_outside, **shared_environment(container.get("envFrom"), settings), **environment}
     elsewhere = filter(_is_engine_variable, unknown)
     notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in elsewhere]
-    command = words_of(container.get("command"), environment, where)
-    args = words_of(container.get("args"), environment, where)
+    command = [_substituted(word, from_outside) for word in words_of(container.get("command"), environment, where)]
+    args = [_substituted(word, from_outside) for word in words_of(container.get("args"), environment, where)]
     count = gpus_of(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
     image = str(container.get("image") or f"{DEFAULT} (no image)")
     own = command or None
     return container_calls(docker.container(image, args, environment, entrypoint=own, gpu_count=count, notes=notes))
+
+
+def _names_variable(container: Mapping[str, Any], name: str) -> bool:
+    """Whether the words say $(NAME), or a shell's $NAME."""
+    return bool(re.search(rf"\$[({{]?{re.escape(name)}\b", _arguments(container)))
+
+
+def _substituted(word: str, values: Mapping[str, str]) -> str:
+    """${NAME}, as envsubst fills it in before the manifest is applied."""
+    return re.sub(r"\$\{(\w{1,80})\}", lambda match: values.get(match[1], match[0]), word)
 
 
 def _is_engine_variable(name: str) -> bool:

@@ -17,7 +17,9 @@ from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, options_of
 from oomph.ir import Deployment, Engine, Usage
 
-_NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
+# ZenML's VLLMServiceConfig hands its fields on to vLLM (zenml.integrations.vllm.services)
+_WRAPPED = ("VLLMServiceConfig",)
+_NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs", *_WRAPPED)
 _MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM is not
 
 
@@ -59,7 +61,7 @@ def _engine_calls(tree: ast.Module) -> Iterator[ast.Call]:
         elif called(node) in _NAMES:
             base = node.func.value if isinstance(node.func, ast.Attribute) else None
             ours = isinstance(base, ast.Name) and base.id in _MODULES if base is not None else True
-            if ours and called(node) not in foreign:
+            if ours and (called(node) in _WRAPPED or called(node) not in foreign):
                 yield node
 
 
@@ -136,9 +138,16 @@ def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str,
         raise CommandError(f"line {node.lineno}: the model is not a literal: {lost['model']}")
     if "**" in lost and "model" not in values:
         raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
+    if called(node) in _WRAPPED:  # its server's own flags: the port
+        values = {name: value for name, value in values.items() if not _is_frontend(name, options)}
     flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     flags = {name: value for name, value in flags.items() if value is not None}
     return flags, [*notes, *EFFECTS.sentences(flags, {})]
+
+
+def _is_frontend(name: str, options: Options) -> bool:
+    flag = options.by_field.get(name)
+    return flag is not None and flag.group == "frontend"
 
 
 def _value(name: str, value: Any, options: Options, line: int, notes: list[str]) -> Any:
