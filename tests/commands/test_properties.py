@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from oomph.commands import detect, parse_command, parse_text, to_command, to_shell
 from oomph.commands.call import TYPOGRAPHIC
@@ -78,6 +79,11 @@ def deployments(draw):
     return Deployment(Engine("vllm", version, "--engine"), model, flags, (), environment, usage)
 
 
+def _deployment_with(structured: dict[str, Any]) -> Deployment:
+    engine = Engine("vllm", "0.11.0", "--engine")
+    return Deployment(engine, "./it's here", {"structured_outputs_config": structured}, (), {}, "serve")
+
+
 def same(a: Deployment, b: Deployment) -> bool:
     return (a.engine, a.model, a.flags, a.environment, a.usage) == (b.engine, b.model, b.flags, b.environment, b.usage)
 
@@ -91,6 +97,7 @@ def test_the_way_back_is_the_identity(d):
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(deployments())
+@example(_deployment_with({"backend": {'"': None, "A:¡": None}}))  # what a drive of Windows looks like, between quotes
 def test_the_way_back_as_shell_text_is_the_identity(d):
     if d.usage == "serve":
         (again,) = parse_text(to_shell(d), name="x.sh", engine=d.engine).values()

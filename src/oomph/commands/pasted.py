@@ -57,8 +57,12 @@ def from_windows(text: str, name: str = "") -> str:
     text = re.sub(r"\$\{env:(\w+)\}|\$env:(\w+)", lambda m: "${" + (m[1] or m[2]) + "}", text, flags=re.IGNORECASE)
     text = re.sub(r"%(\w+)%", r"${\1}", text)
     text = re.sub(r"^([ \t]*)(?:&[ \t]+|start[ \t]+(?:/\w+[ \t]+)*)(?=\S)", r"\1", text, flags=re.MULTILINE | re.I)
-    # a backslash divides paths there; between single quotes a shell leaves it alone as well
-    return re.sub(r"'[^'\n]*'|\\(?!\n)", lambda m: m[0] if m[0][0] == "'" else "\\\\", text)
+    # a backslash divides paths there; between single quotes, which stand outside double ones, a shell leaves it alone
+    return re.sub(
+        r"""'[^'\n]*'|"[^"\n]*"|\\(?!\n)""",
+        lambda m: m[0] if m[0][0] == "'" else re.sub(r"\\(?!\n)", r"\\\\", m[0]),
+        text,
+    )
 
 
 def _with_arrays(text: str) -> str:
