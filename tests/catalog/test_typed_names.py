@@ -35,6 +35,13 @@ def found(name: str) -> str:
         ("通义千问 2.5 7b", "Qwen/Qwen2.5-7B-Instruct"),
         ("квен3 14b", "Qwen/Qwen3-14B"),
         ("ジェマ 3 27b", "google/gemma-3-27b-it"),
+        ("phi-4 14b", "microsoft/phi-4"),  # sizes that stand in no name, of models that have them
+        ("deepseek v3 671b", "deepseek-ai/DeepSeek-V3"),
+        ("mistral nemo 12b", "mistralai/Mistral-Nemo-Instruct-2407"),
+        ("llama 4 scout 109b", "meta-llama/Llama-4-Scout-17B-16E-Instruct"),
+        ("phi-4 20b", ""),
+        ("llama 3.1 9b", ""),
+        ("qwen3 coder 31b", ""),
     ],
 )
 def test_a_name_is_the_makers_own_checkpoint(name: str, meant: str) -> None:

@@ -35,6 +35,9 @@ from oomph.units import GIB, MIB
         ("Ryzen AI Max+ 395", ["Ryzen AI Max+ 395"]),
         ("8x H100 80GB", ["H100 SXM"] * 8),
         ("2x24GiB", ["24GiB GPU"] * 2),
+        ("two Mac Studios M3 Ultra 512GB", ["Apple M3 Ultra 512GB"] * 2),
+        ("2 mac minis m4 pro 64gb", ["Apple M4 Pro 64GB"] * 2),
+        ("gmktec evo x2 128gb", ["Ryzen AI Max+ 395"]),
     ],
 )
 def test_lists_and_counts(text: str, names: list[str]) -> None:
@@ -100,6 +103,7 @@ def test_used_is_on_each_of_its_entry() -> None:
         ("9" * 150 + "GiB", "not a size"),
         ("9" * 5000, "4096 at most"),
         ("RTX 4060 Ti", "say which"),
+        ("a100x2", "say which"),
         ("2x RTX 5075", "did you mean"),
     ],
 )

@@ -82,15 +82,15 @@ def find(name: str) -> Entry | None:
         return None
     from oomph.catalog import names
 
-    rows = [_rows()[1][i.lower()] for i in names.best(name, ids())]
+    rows = [_rows()[1][i.lower()] for i in answers(name)]
     if not rows:
         return None
     if len({names.core(row.family) for row in rows}) > 1 or names.is_anothers(name, rows[0].id):
-        answers = names.answers(name, ids())
-        listed = ", ".join(answers[:_LISTED]) + (", ..." if len(answers) > _LISTED else "")
-        if len(answers) == 1:
+        all_of_them = names.answers(name, ids())
+        listed = ", ".join(all_of_them[:_LISTED]) + (", ..." if len(all_of_them) > _LISTED else "")
+        if len(all_of_them) == 1:
             raise InputError(f"{name[:80]!r} is not the whole name of a checkpoint", hint=f"did you mean {listed}?")
-        raise InputError(f"{name[:80]!r} may be any of {len(answers)} checkpoints", hint=f"there are {listed}")
+        raise InputError(f"{name[:80]!r} may be any of {len(all_of_them)} checkpoints", hint=f"there are {listed}")
     others = ", ".join(row.id for row in rows[1:4])
     also = f"; there is also {others}" if others else ""
     return _read(rows[0], f"{name!r} is read as {rows[0].id}{also}")
@@ -108,7 +108,28 @@ def answers(name: str) -> tuple[str, ...]:
     """The ids that answer best to a forgiving short name, the likeliest first; () where nothing does."""
     from oomph.catalog import names
 
-    return tuple(names.best(name, ids()))
+    hits = tuple(names.best(name, ids()))
+    if hits and not names.is_anothers(name, hits[0]):
+        return hits
+    return _of_the_size(name) or hits
+
+
+_AS_CALLED = 0.12  # phi-4 is called 14b and has 14.7; DeepSeek V3 is called 671b with its draft layer and without
+
+
+def _of_the_size(name: str) -> tuple[str, ...]:
+    """ "phi-4 14b", "deepseek v3 671b": a size that stands in no name, of models that have as many parameters; a name
+    that says its own size is never answered to another."""
+    from oomph.catalog import names
+    from oomph.catalog.facts import facts
+
+    rest, size = names.without_size(name)
+    hits = tuple(names.best(rest, ids())) if size else ()
+    if not hits:
+        return ()
+    sizes = {model.name: model.parameters for model in facts().models}
+    near = {one for one, count in sizes.items() if abs(count - size) <= _AS_CALLED * size}
+    return tuple(i for i in hits if _rows()[1][i.lower()].family in near and not names.says_size(i))
 
 
 def suggest(name: str) -> tuple[str, ...]:

@@ -96,6 +96,22 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(token for token, _ in _typed_tokens(text))
 
 
+def without_size(query: str) -> tuple[str, int]:
+    """(the words but the one size among them, the parameters that it says): 'phi-4 14b' is ('phi 4', 14e9)."""
+    sizes = [token for token, kind in _typed_tokens(query) if kind == "size"]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([bt])", sizes[0]) if len(sizes) == 1 else None
+    if not match:
+        return query, 0
+    scale = 10**9 if match[2] == "b" else 10**12
+    return " ".join(token for token in tokens(query) if token != sizes[0]), int(float(match[1]) * scale)
+
+
+def says_size(model_id: str) -> bool:
+    """Whether its name says how many parameters it has: not where experts are counted in it (17B-16E)."""
+    sizes = [token for token, kind in _typed_tokens(model_id.rpartition("/")[2]) if kind == "size"]
+    return any(size[0].isdigit() and "x" not in size for size in sizes) and not any(size[-1] == "e" for size in sizes)
+
+
 def family(model_id: str) -> str:
     """A name without its organisation and its quantisation: the same for all checkpoints of one model."""
     name = model_id.rpartition("/")[2]
@@ -202,6 +218,16 @@ def _squashed(query: str, ids: tuple[str, ...]) -> list[str]:
     same = [i for i in ids if letters in (_letters(family(i)), _letters(i.rpartition("/")[2].lower()))]
     makers = _makers(ids)
     return sorted(same, key=lambda i: (i.partition("/")[0] != makers[_kin(i)], *_order(i)))
+
+
+def is_spelt(query: str, ids: tuple[str, ...]) -> bool:
+    """Whether some model has these letters and digits in this order: gptoss 120b."""
+    return "".join(letter for letter in query.lower() if letter.isalnum()) in _all_letters(ids)
+
+
+@lru_cache(maxsize=4)
+def _all_letters(ids: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_letters(family(i)) for i in ids)
 
 
 @lru_cache(maxsize=8192)

@@ -159,8 +159,12 @@ def _counted(part: str, used: int | None) -> tuple[int, Device]:
     except CommandError as error:
         # Only now: "RTX 3090" also reads as an "RT" 3090 times.
         for pattern, count, name in ((_COUNT_STUCK, 2, 1), (_COUNT_BARE, 1, 2)):
-            if (match := pattern.fullmatch(part)) and (row := _row_or_none(match[name]) or _plural(match[name])):
+            if (match := pattern.fullmatch(part)) and (row := _one_row(match[name]) or _plural(match[name])):
                 return _count(match[count], part), row.device(used_bytes=used)
+        from oomph.sources.shared_gpu import shared_gpu
+
+        if (match := _COUNT_BARE.fullmatch(part)) and (shared := shared_gpu(match[2], used)):
+            return _count(match[1], part), shared  # "2 Mac minis M4 Pro 64GB"
         raise error
 
 
@@ -218,6 +222,18 @@ def _plural(name: str) -> gpus.GpuRow | None:
         if re.search(r"[0-9a-z]s$|\der$", name, re.IGNORECASE)
         else None
     )
+
+
+def _one_row(name: str) -> gpus.GpuRow | None:
+    """Where several have a number in their name ("a100x2"), it is asked which."""
+    try:
+        return gpus.find(name)
+    except gpus.SeveralCards:
+        if any(char.isdigit() for char in name):
+            raise
+    except CommandError:
+        pass
+    return None
 
 
 def _row_or_none(name: str, *, near: int = 0) -> gpus.GpuRow | None:

@@ -25,11 +25,12 @@ _TAKEN = late_pattern(
 )
 _PLAIN = late_pattern(rf"(?<![0-9.]){_SIZE}\b", re.IGNORECASE)
 _STRIX = late_pattern(
-    r"strix\s*halo|ryzen\s*ai\s*max|radeon\s*8060s|\b8060s\b|gfx1151|framework\s*desktop", re.IGNORECASE
+    r"strix\s*halos?|ryzen\s*ai\s*max|\bmax\+?\s*395\b|radeon\s*8060s|\b8060s\b|gfx1151|framework\s*desktop|\bevo[\s-]*x2\b",
+    re.IGNORECASE,
 )
 _CHIP = late_pattern(r"\bm([1-9])\s{0,3}(pro|max|ultra)?(?![a-z])", re.IGNORECASE)
 _APPLE = late_pattern(
-    r"(?:apple\s*)?m[1-9](?:(?![0-9a-z])|\s*(?:pro|max|ultra)).*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE
+    r"(?:apple\s*)?m[1-9](?:(?![0-9a-z])|\s*(?:pro|max|ultra)).*|.*\b(?:macs?|macbooks?|imacs?)\b.*", re.IGNORECASE
 )
 _BARE = late_pattern(r"\s([0-9]{1,3})$")
 _SOLD = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # GB of memory that such machines come with
@@ -37,11 +38,11 @@ _SOLD = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # GB of memory 
 
 # What such machines are called by, beside their sizes.
 _STRIX_WORD = late_pattern(
-    r"amd|ryzen|ai|max|pro|38[05]|39[05]|strix|halo|radeon|80[56]0s|gfx1151|framework|desktop|gmktec|evo|x2|beelink|gtr9|hp|"
+    r"amd|ryzen|ai|max|pro|38[05]|39[05]|strix|halos?|radeon|80[56]0s|gfx1151|framework|desktop|gmktec|evo|x2|beelink|gtr9|hp|"
     r"z2|mini|g1a|rog|flow|z13|pc|apu|igpu|graphics|with|of|memory|unified|ram|gtt|ttm|bios|vram|uma"
 )
 _APPLE_WORD = late_pattern(
-    r"apple|silicon|macs?|mini|studio|pro|air|macbook|imac|max|ultra|chip|gpu|laptop|with|of|memory|unified|ram|inch|"
+    r"apple|silicon|macs?|minis?|studios?|pros?|airs?|macbooks?|imacs?|max|ultras?|chip|gpu|laptop|with|of|memory|unified|ram|inch|"
     r"1[3-6]|24|27|cores?|wired|limit|m[1-9](?:pro|max|ultra)?|[0-9]{1,2}c"
 )
 _WORD = late_pattern(r"[^\W_]+")

@@ -3,14 +3,22 @@
 import re
 from itertools import pairwise
 
+from msgspec import Struct
+
 from oomph.commands.questions import words
 from oomph.commands.questions.pieces import Text, spans
 from oomph.errors import CommandError, OomphError
 from oomph.text.late import late_pattern
 
 
-def take_gpus(text: Text) -> tuple[str, list[str], bool]:
-    """(the GPUs, others that were named beside them as an alternative, whether how many of them is the question)."""
+class Cards(Struct, frozen=True):
+    gpu: str = ""  # those that are meant together
+    others: tuple[str, ...] = ()  # named beside them as an alternative
+    refused: tuple[str, ...] = ()  # ruled out: "not a Mac"
+    is_counted: bool = False  # how many of them is the question
+
+
+def take_gpus(text: Text) -> Cards:
     while match := words.VRAM.search(text.left):  # "24GB of VRAM": a size is a card of that size
         text.left = text.left[: match.end(1)] + " " * (match.end() - match.end(1)) + text.left[match.end() :]
         text.text = text.text[: match.end(1)] + " " * (match.end() - match.end(1)) + text.text[match.end() :]
@@ -20,9 +28,9 @@ def take_gpus(text: Text) -> tuple[str, list[str], bool]:
         text.drop(*span)
         if len(places) == 4:
             break
-    places = _without_sizes(text, sorted(places))
+    places, refused = _wanted(text, _without_sizes(text, sorted(places)))
     if not places:
-        return "", [], False
+        return Cards(refused=refused)
     is_counted = words.HOW_MANY.search(text.text[: places[0][0]].lower()) is not None
     cards = [ARTICLE.sub("", " ".join(text.text[start:end].split())).rstrip(" -") for start, end in places]
     if is_counted:
@@ -34,7 +42,14 @@ def take_gpus(text: Text) -> tuple[str, list[str], bool]:
     for card, gap in zip(cards[1:], between):
         joined = re.fullmatch(r"[\s,+]*(?:and|plus|und|y|et|和|\+)?[\s]*(?:an?|one|ein\w*|una?|une?)?\s*", gap)
         (chosen if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
-    return " + ".join(chosen), others, is_counted
+    return Cards(" + ".join(chosen), tuple(others), refused, is_counted)
+
+
+def _wanted(text: Text, places: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], tuple[str, ...]]:
+    """(where cards stand that are meant, those that are ruled out)."""
+    before = [text.text[:start].lower() for start, _ in places]
+    refused = [span for span, said in zip(places, before) if words.NOT_CARD.search(said)]
+    return [span for span in places if span not in refused], tuple(text.text[start:end] for start, end in refused)
 
 
 def _without_sizes(text: Text, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -56,10 +71,14 @@ def _mobile(card: str) -> str:
 
 
 def is_one(card: str) -> bool:
+    """One card of one kind; which size of it is meant may still have to be asked."""
+    from oomph.facts.gpus import SeveralCards
     from oomph.sources.gpu import parse_gpus
 
     try:
         return len(parse_gpus(card)) == 1
+    except SeveralCards:
+        return not re.search(r"\s|[x*]\d", card)
     except OomphError:
         return False
 

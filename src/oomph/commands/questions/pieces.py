@@ -18,6 +18,8 @@ class Text:
     def __init__(self, text: str) -> None:
         bits = words.BITS.sub(r"\1-bit", text)
         plain = words.GIGABYTES.sub(r"\1 GB", unicodedata.normalize("NFKC", bits).replace("’", "'"))
+        plain = words.IN_BRACKETS.sub(r" \1 ", plain)
+        plain = words.MILLION.sub(r"\1M", plain)
         self.text = words.WITH_SIZE.sub(lambda match: " " * len(match[0]), plain)
         if words.SHARED.search(self.text.lower()):
             self.text = words.RAM_WORD.sub(lambda match: " " * len(match[0]), self.text)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from oomph.commands.questions import words
 from oomph.commands.questions.cards import ARTICLE, is_gpu, is_one, take_gpus
 from oomph.commands.questions.pieces import Text, spans
+from oomph.commands.questions.unknown import require_known
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.text.late import late_pattern
@@ -35,6 +36,7 @@ class Understood(Struct, frozen=True):
     purpose: str = ""
     engines: tuple[str, ...] = ()
     cards: tuple[str, ...] = ()  # of which the number is asked, or the choice
+    flags: tuple[str, ...] = ()  # --only, --images
     unused: tuple[str, ...] = ()  # words of the question that decided nothing
 
     def arguments(self) -> list[str]:
@@ -46,6 +48,7 @@ class Understood(Struct, frozen=True):
             out += [name, str(value)] if value else []
         for card in self.cards:
             out += ["--card", card]
+        out += self.flags
         if self.command == "compare":
             return [*out, "--engines", ",".join(self.engines)] if self.engines else out
         for engine in self.engines:
@@ -115,30 +118,33 @@ def understand(question: str) -> Understood:
     model = _take_model(text)
     if not model and words.BUY.search(text.left):
         raise CommandError(words.NO_PRICES, hint=_EXAMPLE)
-    gpu, others, is_counted = take_gpus(text)
-    cards: tuple[str, ...] = ()
-    if model and gpu and (is_counted or (others and all(is_one(card) for card in (gpu, *others)))):
-        gpu, cards, others = "", (gpu, *others), []
+    named = take_gpus(text)
+    gpu, others, cards = named.gpu, named.others, tuple[str, ...]()
+    if model and gpu and (named.is_counted or (others and all(is_one(card) for card in (gpu, *others)))):
+        gpu, cards, others = "", (gpu, *others), ()
     if ram and gpu:
         size = re.findall(r"[0-9]{1,4}", ram[0])[0]
         gpu = f"{gpu}, {size}GB RAM"
     elif ram:
         unused.insert(0, ram[0])
+    died = text.take(words.DIED) if model or gpu else None
+    unused += [died[0]] if died else []
     prefer = next((name for name, pattern in words.PREFERS if pattern.search(text.left)), "")
     users = text.take(words.USERS)
     context = _take_context(text)
-    unused = [*unused, *others]
+    unused = [*unused, *others, *named.refused]
     engines, engine_words = _take_engines(text)
     purpose = next((name for name, pattern in words.PURPOSES if pattern.search(text.left)), "") if not model else ""
     if purpose:
         text.take(dict(words.PURPOSES)[purpose])
     if prefer:
         text.take(dict(words.PREFERS)[prefer])
-    unused += _rest(text)
+    flags = _take_flags(text, model, gpu)
+    rest = _rest(text)
     if not model and not gpu:
-        if words.DIED.search(question.lower()):
-            raise CommandError(words.NEEDS_LOG, hint="oomph explain server.log")
-        raise CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
+        raise _nothing_named(question.lower(), bool(ram))
+    require_known(model, gpu, rest)
+    unused += rest
     if file_types and not engines:
         engines = ("llamacpp",)  # whose files are called so; which of them is best is searched
     chosen_between = len(engines) > 1 and len(engines) == len(engine_words)
@@ -152,8 +158,23 @@ def understand(question: str) -> Understood:
     user_count = int(users[1]) if users else 0
     return Understood(
         command, model=model, gpu=gpu, context=context, users=user_count, prefer=prefer, purpose=purpose,
-        engines=engines, cards=cards, unused=tuple(unused),
+        engines=engines, cards=cards, flags=flags if command in ("fit", "gpus") else (), unused=tuple(unused),
     )  # fmt: skip
+
+
+def _nothing_named(question: str, has_memory: bool) -> OomphError:
+    if words.DIED.search(question):
+        return CommandError(words.NEEDS_LOG, hint="oomph explain server.log")
+    if has_memory or words.NO_GPU.search(question):
+        return CommandError(words.NEEDS_GPU, hint='oomph "what fits on a Mac mini 64GB"')
+    return CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
+
+
+def _take_flags(text: Text, model: str, gpu: str) -> tuple[str, ...]:
+    """ "Unquantised" is the checkpoint that is named and no other; images are kept where they are spoken of."""
+    wanted = [("--only", words.PLAIN_WEIGHTS)] if model else []
+    wanted += [("--images", words.IMAGES)] if model and gpu else []
+    return tuple(flag for flag, pattern in wanted if text.take(pattern))
 
 
 def _take_file_types(text: Text) -> list[str]:
@@ -216,6 +237,7 @@ def _are_one(ids: tuple[str, ...]) -> bool:
 
 def _may_be_model(name: str) -> bool:
     """It begins as the names of a family do, ends in a word of its own, and no card is called so."""
+    from oomph import catalog
     from oomph.catalog import names
 
     tokens = names.tokens(name)
@@ -223,14 +245,18 @@ def _may_be_model(name: str) -> bool:
         return False
     if "/" in name:
         return True
-    if tokens[0] not in _families() or any(word in _CONNECTING for word in name.lower().split()):
+    if any(word in _CONNECTING for word in name.lower().split()):
         return False
+    if tokens[0] not in _families():  # "gptoss 120b": the letters of one name
+        return any(char.isdigit() for char in name) and names.is_spelt(name, catalog.ids())
     is_named = any(char.isdigit() for char in name) or len(tokens) > 1 or len(name) > _LONG
     is_named = is_named or _families()[tokens[0]] >= _KNOWN
     return is_named and not is_gpu(name)
 
 
-_SIZE_FIRST = re.compile(r"((?:(?<=\s)|^)(?:[\w.-]+\s+)?)\b(\d+(?:\.\d+)?b)(\s+)([a-z][\w.]*)", re.IGNORECASE)
+_SIZE_FIRST = re.compile(
+    r"((?:(?<=\s)|^)(?:[\w.-]+\s+)?)\b(\d+(?:\.\d+)?b)(\s+)([a-z][\w.]*)(?![\w.-]*\d+b\b)", re.IGNORECASE
+)
 _CONNECTING = frozenset("on for with and at in of to the my a an is run auf mit für en con para sur avec pour".split())  # noqa: SIM905
 _COMMON = frozenset("a an the command step seed ring sky big open solar dream base small large best".split())  # noqa: SIM905
 
@@ -264,10 +290,12 @@ def _take_engines(text: Text) -> tuple[tuple[str, ...], list[str]]:
     for name, pattern in words.ENGINES:
         if match := pattern.search(text.left):
             mentions.append(match[0])
-            (refused if words.NOT.search(text.left[: match.start()]) else wanted).append(name)
-            text.drop(match.start(), match.end())
+            release = words.RELEASE.match(text.left, match.end())
+            exact = f"{name}=={release[1]}" if release else name
+            (refused if words.NOT.search(text.left[: match.start()]) else wanted).append(exact)
+            text.drop(match.start(), release.end() if release else match.end())
     if refused and not wanted:
-        wanted = [name for name, _ in words.ENGINES if name not in refused]
+        wanted = [name for name in words.OTHERS if name not in refused]
     return tuple(wanted), mentions
 
 

@@ -57,10 +57,11 @@ PREFERS = (
     (
         "context",
         late_pattern(
-            r"\b(?:max(?:imum|imal\w*)?|long(?:est)?|largest|biggest|how (?:much|long(?: a)?"
-            r"|big(?: a)?)) (?:context|ctx)"
-            r"|\bmaximale[rn]? kontext|\bcontexto m[aá]ximo|\bcontexte (?:max\w*|le plus long)|最[大长](?:的)?上下文"
-            r"|上下文.{0,4}多[大长]"
+            r"\b(?:max(?:imum|imal\w*)?|long(?:est)?|largest|biggest|how (?:much|many tokens of|long(?: a)?"
+            r"|big(?: a)?)|(?:what|which)(?:'s| is)?(?: the)?) (?:context|ctx)"
+            r"|\b(?:maximale[rn]?|wie ?viel|welche[rn]?|wie lange[rn]?) kontext|\bcontexto m[aá]ximo"
+            r"|\b(?:cu[aá]nto|qu[eé]) contexto|\b(?:combien de|quel) contexte|\bcontexte (?:max\w*|le plus long)"
+            r"|最[大长](?:的)?上下文|(?:多少|多[大长])(?:的)?上下文|上下文.{0,4}多[大长]"
         ),
     ),
     (
@@ -76,9 +77,10 @@ PREFERS = (
 
 # What a model is for, as `models --for` takes it.
 PURPOSES = (
-    ("code", late_pattern(r"\bcod(?:e|ing|er)\b|\bprogramm\w*|\bprogramaci[oó]n\b|写代码|编程|代码")),
+    ("code", late_pattern(r"\bcod(?:e|ing|er)\b|\bprogram(?:m|ar|aci[oó]n)\w*|\bc[oó]digo\b|\bsoftware dev\w*"
+                          r"|写代码|编程|代码")),
     ("reasoning", late_pattern(r"\breason\w*|\bthinking\b|\bmath\w*|\brazonamiento\b|\braisonnement\b|推理模型|思考")),
-    ("vision", late_pattern(r"\bvision\b|\bimages?\b|\bmultimodal\b|\bpictures?\b|\bocr\b|\bbilder?\b"
+    ("vision", late_pattern(r"\bvision\b|\bimages?\b|\bmultimodal\b|\bvisi[oó]n\b|\bpictures?\b|\bocr\b|\bbilder?\b"
                             r"|\bim[aá]gen(?:es)?\b|看图|视觉|图片|多模态")),
     ("embedding", late_pattern(r"\bembed\w*|\brag\b|\bretrieval\b|嵌入|向量")),
 )  # fmt: skip
@@ -93,16 +95,21 @@ USERS = late_pattern(
     rf"\b(\d{{1,5}})\s{{0,3}}{_USERS}(?!\s{{0,3}}(?:per|a|/|pro|por|par)\s{{0,3}}(?:s\b|sec|min|hour|day|stunde|tag))"
 )
 CONTEXT = late_pattern(
-    r"\b(\d{1,4}(?:\.\d)?)\s?([km])\b(?:\s{0,2}(?:-\s?)?(?:tokens?|context|ctx|kontext|contexto|contexte|上下文))?"
-    r"|\b(\d{3,8})\s{0,2}(?:-\s?)?(?:tokens?|context|ctx)\b"
+    r"(?<![a-z0-9_.])(\d{1,4}(?:\.\d)?)\s?([km])(?![a-z0-9_])"
+    r"(?:\s{0,2}(?:-\s?)?(?:tokens?|context|ctx|kontext|contexto|contexte|上下文))?"
+    r"|(?<![a-z0-9_.])(\d{3,8})\s{0,2}(?:-\s?)?(?:tokens?|context|ctx)\b"
     r"|\b(?:context|ctx|kontext|contexto|contexte|上下文)\s{0,2}(?:length|size|window|of|von|de|="
     r"|:)?\s{0,2}(?:of\s)?(\d{3,8})\b"
 )
 # Memory that is not the card's, and heads that do not ask at once: said, and not counted.
 RAM = late_pattern(
-    r"\b\d{1,4}\s?g(?:i?b)?\s(?:of\s)?(?:ddr\d|system|host|cpu|main)?\s?(?:ram|memory|arbeitsspeicher|内存)\b"
-    r"|\bram\s\d{1,4}\s?g(?:i?b)?\b"
+    r"\b\d{1,4}\s?g(?:i?b)?\s(?:of\s|de\s(?:la\s)?|d')?(?:ddr\d|system|host|cpu|main)?\s?"
+    r"(?:ram|memory|arbeitsspeicher|hauptspeicher|memoria|mémoire(?: vive)?)\b"
+    r"|\b\d{1,4}\s?g(?:i?b)?\s?(?:的)?(?:系统|主机)?内存|\bram\s\d{1,4}\s?g(?:i?b)?\b"
+    r"|内存\s?\d{1,4}\s?g(?:i?b)?\b"
 )
+IN_BRACKETS = late_pattern(r"\((\d{1,2}x?)\)")  # "(2) 3090s"
+MILLION = late_pattern(r"(?i)\b(\d{1,2}(?:\.\d)?)\s?(?:millions?|millones|millón|million(?:en)?|mio)\b\.?")
 GIGABYTES = late_pattern(r"(?i)(?<![\w.])(\d{1,4})\s?(?:go|gigs?|gigas?|gigabytes?|gigaoctets?)\b")
 MEMORY = late_pattern(r"(?i)\b\d{1,4}\s?g(?:i?b)?\b")
 VRAM = late_pattern(
@@ -131,6 +138,31 @@ LAPTOP = late_pattern(r"\blaptops?\b|\bnotebooks?\b|\bportátil\b|\bportable\b|�
 # "how many 4090s for ...": the number of cards is what is asked.
 HOW_MANY = late_pattern(r"(?:\bhow many|\bwie viele|\bcu[aá]ntas|\bcombien de|多少张|多少块|几张|几块)\s{0,3}$")
 
+# A processor alone, which is no GPU and has no memory of its own.
+NO_GPU = late_pattern(
+    r"\b(?:without|no|any|ohne|sin|sans|kein\w*|pas de) (?:an? |any |eine? |una? )?"
+    r"(?:gpu|graphics card|video card|grafikkarte|tarjeta gr[aá]fica|carte graphique)\b"
+    r"|\bcpu[- ]only\b|\bonly (?:on |with )?(?:an? |my |the )?cpu\b|\braspberry\b"
+    r"|没有(?:显卡|gpu)|纯cpu"
+)
+NEEDS_GPU = (
+    "no GPU is named: say which card, how much memory one has (24GB), or which machine with shared memory (Mac mini "
+    "64GB); a processor alone is not foreseen"
+)
+# What `fit` and `gpus` have a flag for, of a model that is named.
+PLAIN_WEIGHTS = late_pattern(
+    r"\bun-?quanti[sz]ed\b|\b(?:without|no|ohne|sin|sans) quanti\w+|\bfull precision\b|\b(?:in |at |as )?(?:bf|fp)16\b"
+    r"|\bunquantisiert\w*|\bsin cuantizar\b|不量化|未量化|全精度"
+)
+IMAGES = late_pattern(r"\b(?:with|for|and|mit|con|avec) (?:images?|pictures?|vision|bildern?|im[aá]gen\w*)\b")
+# Parts of a machine that decide nothing here; they look like names.
+PARTS = late_pattern(
+    r"i[3579](?:-\d.*)?|\d+[a-z]{1,3}\d?[a-z]?|ddr\d\w*|pcie.*|gen\d|x\d+|sm_?\d+\w*|cuda.*|rocm.*|wsl\d?|usb\w*|v?\d.*"
+    r"|[a-z]?\d{4}[a-z]?\d?|python.*|ubuntu.*|win(?:dows)?\d+|epyc.*|xeon.*|ryzen.*|threadripper.*|m\.2|t/s|tok/s|24/7"
+)
+# What a card begins with: a number behind it that no card has is asked back.
+BRANDS = late_pattern(r"rtx|gtx|rx|radeon|geforce|quadro|tesla|instinct|arc|intel|amd|nvidia|tpu|npu|ascend|gaudi|groq")
+
 # Something died: its log says of what.
 NEEDS_LOG = "what a server died of is read from its log: paste its lines, or the whole of it"
 DIED = late_pattern(
@@ -143,15 +175,25 @@ ENGINES = (
     ("sglang", late_pattern(r"\bsglang\b")),
     ("llamacpp", late_pattern(r"\bllama[ ._-]?cpp\b|\bllama-server\b|\bgguf\b")),
     ("ollama", late_pattern(r"\bollama\b")),
+    ("trtllm", late_pattern(r"\btrt[ -]?llm\b|\btensorrt(?:[ -]?llm)?\b")),
 )
+OTHERS = ("vllm", "sglang", "llamacpp", "ollama")  # what "anything but" one of them leaves
 NOT = late_pattern(
     r"(?:\bbut|\bnot|\bno|\bwithout|\bexcept|\bavoid|\bohne|\bnicht|\bkein\w*|\bsin|\bsans|\bpas|不用"
     r"|不要)\s{0,2}(?:with |using |mit |con |avec )?$"
 )
 
+# A card that is ruled out ("not a Mac"); "why not two 3090s" proposes them.
+NOT_CARD = late_pattern(
+    r"(?<!why )(?<!or )(?<!warum )\b(?:not|no|without|except|instead of|ohne|nicht|kein\w*|statt|sin|sans|pas(?: de)?)"
+    r"\s{1,2}(?:on |with |using |auf |mit |con |en |avec |sur )?(?:an? |my |the |any |eine?[mnr]? |una? |une? )?$"
+    r"|不[用是要]$"
+)
+RELEASE = late_pattern(r"\s{0,2}(?:==|v|version\s)?\s?(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)(?![\w.])")  # behind an engine
 # "Which engine" and "vLLM or SGLang" ask for a comparison.
 WHICH_ENGINE = late_pattern(
-    r"\b(?:which|what|best) (?:(?:inference|serving) )?(?:engine|backend|runtime)\b|\bwelche engine\b"
+    r"\b(?:which|what|best|compare|comparing|vergleich\w*|compar\w*) (?:(?:the|all|die|los|les|inference|serving) )?"
+    r"(?:engine|backend|runtime|motor|moteur)(?:e?s|en)?\b|\bwelche engine\b"
     r"|\bqu[eé] motor\b|\bquel moteur\b|(?:哪个|什么)(?:推理)?(?:引擎|框架)"
 )
 # How the weights are kept, where it does not stand in the model's name.
@@ -189,5 +231,11 @@ PLAIN = frozenset(
     lancer contexte contexto engine engines backend runtime inference serving better faster motor moteur they
     anyone happen happens node squeeze got buy buying kaufen comprar acheter 买 吗 能 可以 跑 运行 什么 哪些
     模型 需要 多少 显存 我 有 的 上 用 在 张 块 卡 显卡 怎么 够 够吗 部署 用户 并发 最大 上下文 多大 多长 得 了
-    呢 和 哪个 引擎 框架 推理""".split()  # noqa: SIM905
+    呢 和 哪个 引擎 框架 推理
+    about old least recommend recommended recommendation suggest suggestion choose pick soporta
+    soportan aguanta gráfica gráficas graphique graphiques wieviel wieviele zum zur dazu suffisent suffit-elle
+    suffisent-elles quiero servir tener cuanto cuantos cuanta cuantas cuántas recomiendas recomienda recomendar
+    choisir meilleur meilleure mejor mejores conseiller conseillez empfiehl empfehlen empfehlung bestes beste besten
+    welch reicht's nimmt nehmen sollte soll actually currently somehow maybe perhaps really need needed needs
+    compare versus maximal cache change whether ohne nur""".split()  # noqa: SIM905
 )
