@@ -29,7 +29,9 @@ from oomph.logs.reader import read_text
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "src" / "oomph" / "doctor" / "reading" / "prose.json"
 HALVES = ("worked on", "judged once", "judged later", "judged last", "judged afresh", "judged on 19 November",
-          "judged in the afternoon of 19 November", "judged at the end of 19 November")  # fmt: skip
+          "judged in the afternoon of 19 November", "judged at the end of 19 November",
+          "judged in the evening of 19 November", "judged last on 19 November")  # fmt: skip
+TOLD_BEFORE = "judged at the end of 19 November"  # told.jsonl was written before this half
 ABOUT = ("memory", "other", "none")
 # chosen by five folds of what there was before each half that was judged
 PENALTY, TEMPERATURE, STEPS, RATE = 3e-4, 0.6, 150, 3.0
@@ -105,7 +107,7 @@ def of_abouts(rows: list[Row]) -> Floats:
 def judge(half: str, more: list[Row]) -> None:
     paraphrases = texts("paraphrases.jsonl")
     written = [row for row in paraphrases if HALVES.index(row["half"]) < HALVES.index(half)]
-    if half == HALVES[-1]:
+    if HALVES.index(half) >= HALVES.index(TOLD_BEFORE):
         written += texts("told.jsonl")
     drawn = [row for row in paraphrases if row["half"] == half]
     fresh = staged(drawn)

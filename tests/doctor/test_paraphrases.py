@@ -1,4 +1,4 @@
-"""346 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
+"""451 failures and healthy servers in own words, English, German and Chinese, with the stage that is meant.
 
 Those of vLLM were written from the facts of failures that were made (tests/truth/deaths-0.32.0.jsonl.gz,
 tests/doctor/whole), those of llama.cpp and SGLang from what is known of their failures; all before the rules that read
@@ -16,7 +16,11 @@ of 4 and one of 4, two refusals in the second; the first draw's classes were clo
 "Judged in the afternoon of 19 November": 60
 more, hashed and judged once: asserted stages 8 of 8, asserted or one of two 51 of 55, cause right or half right 34 of
 56, one false alarm of 4, one refusal, one advice that was said not to help; mended since. 25 more, "judged at the end
-of 19 November", behind that: 1 of 2, 19 of 22 and 15 of 22, no false alarm, no refusal."""
+of 19 November", behind that: 1 of 2, 19 of 22 and 15 of 22, no false alarm, no refusal. "Judged in the evening of 19
+November": 75, a third of them with lines of programs in forms of their own: 13 of 13 (two labels were taken back), 63
+of 67 and 53 of 66, one false alarm of 8, one refusal, no false all-clear. 30 more behind that, "judged last on 19
+November", oblique on purpose: 1 of 1, 24 of 27 and 15 of 27 (4 more half right), one false alarm of 3, two refusals;
+both mended since."""
 
 import json
 from pathlib import Path
@@ -40,6 +44,8 @@ MISSED = {
     "judged on 19 November": 2,
     "judged in the afternoon of 19 November": 0,
     "judged at the end of 19 November": 1,
+    "judged in the evening of 19 November": 0,
+    "judged last on 19 November": 0,
 }
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, fullest_oom, number
+from oomph.doctor.reading.meanings import TROUBLES, stage_of
 from oomph.doctor.reading.pinned import is_pinned
 from oomph.doctor.reading.prose import words_of
 from oomph.doctor.reading.retold import with_retold
@@ -17,6 +18,7 @@ from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.speakers import Speaker
+from oomph.facts.topics import MEMORY_TOPICS
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.versions import NEWEST, in_range
 from oomph.ir import Deployment, Device, StageName
@@ -35,8 +37,8 @@ from oomph.text.late import late_pattern
 from oomph.units import GIB, MIB
 
 _SETTINGS = ("SamplingParams(", "LLM engine (v")
-MEMORY_CHECKS = ("startup_free_memory", "kv_check")  # stages that do nothing but compare memory
-MEMORY_TOPICS = frozenset({"share", "context", "sequences", "batch", "graphs", "kv_dtype", "layers", "offload"})
+# stages that do nothing but compare memory, and the one that is named by it
+OF_MEMORY = ("startup_free_memory", "kv_check", "host_ram")
 
 
 class Case(Struct, frozen=True):
@@ -167,7 +169,7 @@ class Case(Struct, frozen=True):
         if not self.death.by_people or self.death.kind not in ("said_failed", "memory_short"):
             return False
         cured = any(one.result == "helped" and one.topic in MEMORY_TOPICS for one in self.attempts)
-        return cured or (self.death.basis == "said" and self.stage in MEMORY_CHECKS)
+        return cured or (self.death.basis == "said" and self.stage in OF_MEMORY)
 
     def told_short_at(self, stage: StageName) -> bool:
         """A person says that memory was short in this stage, or tells it as people do; no line of the engine does."""
@@ -272,9 +274,10 @@ def build(
         dead = replace(dead, stage="host_ram", basis="traceback", pinned=True)
     elif speaker is not None:
         dead = _of_speaker(dead, speaker, lines)
-    elif _cured_by_context(dead, attempts, rebuilt.engine):
-        dead = replace(dead, stage="kv_alloc", basis="said")
-    if dead.by_people and not prints(observations) and (speaker is None or speaker.serves):
+    elif (cure := _stage_of_cure(dead, attempts, rebuilt.engine)) is not None:
+        dead = replace(dead, stage=cure, basis="said")
+    fixed = stage_of(TROUBLES, dead.kind or "") is not None
+    if dead.by_people and not fixed and not prints(observations) and (speaker is None or speaker.serves):
         missing = engine_named(rebuilt.engine or engine or DEFAULT).words.missing_stages if speaker is None else ()
         dead = weighed(dead, words_of(lines), missing)
     util = rebuilt.get("gpu_memory_utilization")
@@ -288,11 +291,17 @@ def build(
                 attempts=attempts, speaker=speaker)  # fmt: skip
 
 
-def _cured_by_context(dead: Death, attempts: Sequence[Attempt], engine: str) -> bool:
-    """CUDA's bare words are the same for weights and cache; that a shorter context loads says which it was."""
+def _stage_of_cure(dead: Death, attempts: Sequence[Attempt], engine: str) -> StageName | None:
+    """What cured a failure whose stage is only guessed tells its stage: CUDA's bare words are the same for weights and
+    cache, and a shorter context loads; graphs are captured nowhere else."""
+    if not dead.failed or dead.basis != "guess" or (dead.kind in TROUBLES):
+        return None
+    helped = {one.topic for one in attempts if one.result == "helped"}
+    words = engine_named(engine).words if engine else None
+    if "graphs" in helped and dead.by_people and not (words and "cudagraph_capture" in words.missing_stages):
+        return "cudagraph_capture"
     placed = bool(engine) and engine_named(engine).layout == "placed"
-    unsure = dead.failed and dead.stage == "weights_load" and dead.basis == "guess"
-    return bool(placed and unsure) and any(one.topic == "context" and one.result == "helped" for one in attempts)
+    return "kv_alloc" if placed and dead.stage == "weights_load" and "context" in helped else None
 
 
 def _of_speaker(dead: Death, speaker: Speaker, lines: Sequence[Line]) -> Death:

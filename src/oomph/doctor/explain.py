@@ -18,7 +18,7 @@ from oomph.doctor.reading.sizes import with_size
 from oomph.doctor.reading.story import speaks_of_failure
 from oomph.doctor.second import is_second, two_deaths
 from oomph.errors import InputError
-from oomph.facts.claim_words import QUESTION
+from oomph.facts.claim_words import OF_SERVING, QUESTION
 from oomph.facts.loglines import SETTINGS
 from oomph.ir import Deployment, Device, StageName
 from oomph.ir.evidence import asserts
@@ -264,15 +264,11 @@ def _is_worth_reading(raw: RawLog, lines: Sequence[Line], own: Sequence[Observat
         return True  # several of one engine's own settings, an error, or the title of a report
     if foreign_speaker(lines, own) is not None or speaks_of_failure(read_claims(sentences(lines))) is not None:
         return True
-    if not any(_OF_SERVING.search(line.text[:1000]) for line in lines):
+    if not any(OF_SERVING.search(line.text[:1000]) for line in lines):
         return False
     return is_about(lines, LIKELY) is not None or any(QUESTION.search(sentence.text) for sentence in sentences(lines))
 
 
-# what a text is about in which neither an engine nor a failure is named in known words; a recipe has none of these
-_OF_SERVING = re.compile(
-    r"(?i)\b(?:gpus?|v?ram|cuda|rocm|llms?|servers?|pods?|inference|tokens?|checkpoints?|grafikkarte\w?|karte)\b|显存|显卡|模型|推理|部署|\b[A-Za-z][\w.]{1,20}-\d{1,3}(?:\.\d)?B\b"
-)
 LIKELY = 0.5
 
 

@@ -8,6 +8,7 @@ from oomph.doctor.reading.failure import UNSAID
 from oomph.doctor.reading.meanings import TROUBLES
 from oomph.doctor.rule import Finding, Rule, Tier
 from oomph.doctor.rules import rules
+from oomph.engines.registry import engine_named
 from oomph.facts.topics import topics_of
 
 Ranked = tuple[Rule, Finding]
@@ -42,7 +43,7 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
     if (
         not ranked
         or case.death.basis not in GUESSED
-        or case.stage not in _SEVERAL
+        or not _is_shared(case)
         or case.speaker is not None
         or ranked[0][1].tier >= Tier.COMPUTED
         or (case.death.basis == "said" and case.stage == "runtime_request")  # that it served is told, not guessed
@@ -51,6 +52,12 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
     ):
         return ranked
     return sorted(ranked, key=lambda pair: pair[0].id != LAST)
+
+
+def _is_shared(case: Case) -> bool:
+    """Buffers that are placed one by one have one cause behind the load: the cache and its compute buffer (B02)."""
+    placed = bool(case.rebuilt.engine) and engine_named(case.rebuilt.engine).layout == "placed"
+    return case.stage in _SEVERAL and not (placed and case.stage == "kv_alloc")
 
 
 def _names_lever(case: Case, best: Ranked) -> bool:

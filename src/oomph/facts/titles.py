@@ -23,10 +23,12 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
     ("x_kernel_shared", r"shared memory\b[^.]{0,40}(?:exceed|limit|out of)|OutOfResources|out of resources?: shared"),
     ("x_slow_start", r"(?:start(?:ing|up|s)?|load(?:ing|s)?|launch(?:ing)?|ready|initiali[sz]\w{1,5})\b[^.]{0,40}time[ds]?[ -]?out|time[ds]?[ -]?out\b[^.]{0,40}(?:start|load|launch|ready|initiali)"),
     ("x_dtype_card", r"(?:bf16|bfloat16|fp8|fp4|nvfp4|flash[ -]?attention)\b[^.]{0,60}(?:not supported on|unsupported on|only supported on)|(?:not|n['’]t) support (?:bf16|bfloat16|fp8|fp4|nvfp4)"),
-    ("x_gated", r"\b(?:401|403)\b[^.]{0,30}(?:client|error|unauthori|forbidden)|gated (?:repo|model)|没有权限访问|(?:kein\w{0,2} (?:zugriff|berechtigung)|no access)\b[^.]{0,30}(?:repo|model)"),
-    ("x_port", r"address already in use|port\b[^.]{0,20}already in use"),
+    ("x_gated", r"\b(?:401|403)\b[^.]{0,40}(?:client|error|unauthori|forbidden|hub|hugging ?face|repo)|access (?:to [^.,]{0,60})?(?:is |was |are )?(?:restricted|denied)|zugriff [^.,]{0,60}(?:verweigert|gesperrt)|(?:需要|没有)(?:访问)?(?:授权|权限)|gated (?:repo|model)|没有权限访问|(?:kein\w{0,2} (?:zugriff|berechtigung)|no access)\b[^.]{0,30}(?:repo|model)"),
+    ("x_port", r"address already in use|\bport\b[^.,]{0,20}(?:already|schon|bereits|is|ist)\b[^.,]{0,8} (?:in use|taken|occupied|bound|belegt|vergeben|besetzt)|端口[^,，。]{0,12}(?:占用|被用)"),
     ("x_broken_file", r"SafetensorError|corrupt(?:ed)? (?:file|checkpoint|safetensors|gguf|model)"),
-    ("x_driver", r"driver (?:version )?is (?:too old|insufficient)|unsupported toolchain"),
+    ("x_driver", r"\bdriver\b[^.,]{0,40} (?:too old|insufficient|outdated)|treiber [^.,]{0,20}(?:zu alt|veraltet)|驱动[^,，。]{0,8}(?:太旧|太老|过旧|过低)|unsupported toolchain"),
+    ("x_disk", r"\b(?:disk|ssd|volume|partition|(?:fest)?platte)\b[^.,]{0,20} (?:full|voll|out of space)\b|(?:磁盘|硬盘)[^,，。]{0,8}满"),
+    ("x_no_gpu", r"\b(?:no|keine) (?:cuda |nvidia |hip )?gpus? (?:is |are |was |were )?(?:visible|found|available|detected|seen|gefunden|sichtbar|erkannt)|(?:找|检测|识别)不到 ?(?:GPU|显卡)"),
     ("driver_oom", r"NV_ERR_NO_MEMORY"),
     ("sigkill", r"\b(?:be|been|being|gets?|getting|got|was|is|are|keeps?|process|worker) killed\b|OOM[- ]?kill|exit(?:ed)? (?:with )?(?:code|status) 137"),
 )  # fmt: skip
@@ -34,7 +36,7 @@ _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
 LOOSE: Final[tuple[tuple[LogKind, str], ...]] = tuple(
     (kind, rf"(?i){words}") for kind, words in _ROWS if kind in ("x_bad_address", "x_nccl", "x_crash", "x_no_kernel",
                                                                   "x_architecture", "x_capture", "x_kernel_shared", "x_import", "x_gated", "x_port",
-                                                                  "x_broken_file", "x_driver")
+                                                                  "x_broken_file", "x_driver", "x_disk", "x_no_gpu")
 )  # fmt: skip
 # that it failed, in the words of people, whatever of
 _FAILED: Final = (

@@ -12,7 +12,7 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
     ("context", rf"max[-_]model[-_]len|context[-_]length|num_ctx|(?<!\S)-c(?= ?\d)|ctx[-_]size|\bn_ctx\b|max[-_]seq[-_]len|max_input_len|{_LESS} (?:the |a |my |den |der |einen |auf )?(?:\w{{1,12}} )?(?:context|kontext\w{{0,7}}|sequence length)|(?:context|kontext\w{{0,7}}) (?:\w{{1,12}} ){{0,3}}{_LESS}|上下文"),
     ("sequences", rf"max[-_]num[-_]seqs|max[-_]running[-_]requests|max[-_]batch[-_]size|(?<!\S)-np\b|NUM_PARALLEL|{_LESS} (?:\w{{1,12}} ){{0,2}}(?:sequences|concurrent requests|concurrency|gleichzeitige\w{{0,1}} anfragen)|并发数"),
     ("batch", r"max[-_]num[-_]batched[-_]tokens|chunked[-_]prefill[-_]size|max_num_tokens|(?<!\S)-ub\b|num_batch|ubatch|enable[-_]chunked[-_]prefill|批大小"),
-    ("graphs", r"enforce[-_]eager|eager mode|disable[-_]cuda[-_]graph|cuda_graph_config|cudagraph[-_]capture|without (?:cuda )?graphs|ohne (?:cuda-?)?graphen|no cuda graphs"),
+    ("graphs", r"enforce[-_]eager|eager mode|disable[-_]cuda[-_]graph|cuda_graph_config|cudagraph[-_]capture|without (?:cuda )?graphs|ohne (?:cuda-?)?graphen|no cuda graphs|(?:turn|switch)\w{0,3} (?:\w{1,8} ){0,2}graphs off|graphs? (?:turned |switched )?off\b|disabl\w{1,3} (?:the )?(?:cuda )?graphs|graphen (?:abschalt|ausschalt|aus\b)\w{0,3}|(?:关闭|禁用|不用) ?(?:cuda ?)?graph"),
     ("gpus", r"tensor[-_]parallel(?:[-_]size)?|(?<!\S)--?tp\b|tp[-_]size|more gpus|mehr (?:gpus|karten)|two gpus instead|更多(?:的)?(?:显卡|GPU)|张卡"),
     ("kv_dtype", r"kv[-_]cache[-_]dtype|(?<!\S)-ctk\b|cache[-_]type|KV_CACHE_TYPE|fp8 kv|kv (?:cache )?(?:in )?fp8"),
     ("offload", r"cpu[-_]offload(?:[-_]gb)?|offload(?:ing)? (?:to|weights)|weights in host memory|卸载"),
@@ -31,6 +31,8 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
     ("free_card", r"(?:end|kill|stop)(?:ed|ing|ped)? (?:all |the |every )?(?:\w{1,12} )?process(?:es)?|end what else|free the card|keep other processes off"),
     ("release", r"(?:up|down)grad\w{1,4}|newer (?:release|version)|(?:latest|newest|neueste\w{0,1}|neuere\w{0,1}) (?:release|version)|another release|nightly|更新(?:到|版本)|升级"),
 )  # fmt: skip
+# settings that move the memory of a GPU
+MEMORY_TOPICS: Final = frozenset({"share", "context", "sequences", "batch", "graphs", "kv_dtype", "layers", "offload"})
 TOPICS: Final = tuple((name, late_pattern(rf"(?i){words}")) for name, words in _ROWS)
 FLAG: Final = late_pattern(
     r"(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+(?:[ =](?:[\d.][\w.%]{0,16}|fp8\w{0,8}|auto|true|false|[\w.-]{1,40}/[\w.-]{1,60}))?"

@@ -67,6 +67,39 @@ def tells_shortage(sentence: str, failing: bool = False) -> bool:
     return bool(wanted) and max(wanted) > min(there)
 
 
+def tells_free_check(sentence: str) -> bool:
+    """Its figures are those of the check before anything is loaded: a share of the whole card, and less that was free.
+    At the check behind the load far less than half of the card is left."""
+    numbers = [float(match["number"].replace(",", ".")) for match in list(_BARE.finditer(sentence))[:_MOST]]
+    numbers += [float(match["number"].replace(",", ".")) for match in list(_SIZE.finditer(sentence))[:_MOST]]
+    shares = {number for number in numbers if number < 1} | SHARES
+    wholes = [number for number in numbers if number > 2]
+    return any(
+        whole / 2 <= free < wanted < whole and any(abs(wanted / whole - share) <= _ROUNDED for share in shares)
+        for whole in wholes
+        for wanted in wholes
+        for free in wholes
+    )
+
+
+def tells_cache_check(sentence: str) -> bool:
+    """A cache of so many tokens, or of one request, wants more than is there."""
+    if not _CACHE.search(sentence) or not _OF_REQUEST.search(sentence):
+        return False
+    sizes = list(_SIZE.finditer(sentence))[:_MOST]
+    figures = _of_role(sentence, "there", "G")
+    roles = {
+        _role(sentence[max(0, one.start() - _NEAR) : one.start()], sentence[one.end() :][:_BEHIND]) for one in sizes
+    }
+    return "wanted" in roles and ("there" in roles or bool(figures))
+
+
+_CACHE: Final = late_pattern(r"(?i)\b(?:kv|cache)|缓存|键值")
+_OF_REQUEST: Final = late_pattern(
+    r"(?i)\b(?:tokens?|requests?|sequences?|anfragen?|sequenz(?:en)?|context|kontext|length|länge)\b|请求|一条|长度|上下文"
+)
+SHARES: Final = frozenset({0.9, 0.92})  # gpu_memory_utilization by default, before and since 0.20
+_ROUNDED: Final = 0.004  # of a share whose two figures have one decimal
 _ROLES: Final = ((_WANTED, "wanted"), (_THERE, "there"))
 _CLOSE: Final = 3  # characters between a size and the word that is surely its own
 _NEXT: Final = 6

@@ -31,6 +31,10 @@ _BACK: Final = late_pattern(
     r"(?i)^\W{0,4}(?:but|still|it|that|this|same|no\b|none|nothing|neither|unfortunately|then|lowering it|raising it|changing it|with that|with this|both|all of|das|es\b|aber|trotzdem|leider|nichts|damit|beides)|^(?:还是|仍|依|但|也|都|没|同样)"
 )
 
+_OFF: Final = frozenset({"graphs", "drafts"})  # topics whose own words say that something is off
+_WITHOUT_IT: Final = late_pattern(
+    r"(?i)^\W{0,4}(?:\w{1,12} ){0,3}(?:remov|drop|leav|tak|turn|switch|disabl|omit|without|ohne|lass|nehm|schalt|entfern)\w{0,4} (?:ich |man |wir )?(?:it|that|this|them|the (?:flag|option|setting)|es|das|die|den|ihn|sie)\b|^(?:把它|去掉|拿掉|关掉|不加)"
+)
 
 # "With 8192 it is fine", "mit 40 geht es", "改成 8192 就好了": another value of what was spoken of
 _VALUE: Final = late_pattern(
@@ -55,10 +59,10 @@ def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
     attempts: list[Attempt] = []
     waiting: list[tuple[int, str]] = []  # clauses with a change whose outcome is not told yet
     setting = ""  # the last one that was named with its value
-    failed = False  # with the settings that wait
+    failed = left_out = False  # with the settings that wait; and that they were taken away again
     for sentence in sentences:
-        if waiting and not _BACK.search(sentence.text):
-            waiting, failed = [], False
+        if waiting and not _BACK.search(sentence.text) and not _WITHOUT_IT.search(sentence.text):
+            waiting, failed, left_out = [], False, False
         parts = clauses(sentence.text)
         for clause, behind in zip(parts, (*parts[1:], ""), strict=True):
             if again := _with_value(clause, behind, setting):
@@ -69,15 +73,17 @@ def read_attempts(sentences: Sequence[Sentence]) -> tuple[Attempt, ...]:
             if (named := _SETTING.search(clause)) is not None and topics_of(named[0]):
                 setting = named[1]
             if topics_of(clause):
-                waiting, failed = [*waiting, (sentence.line, clause)], False
+                waiting, failed, left_out = [*waiting, (sentence.line, clause)], _fails(clause), False
+            else:
+                left_out = left_out or bool(WITHOUT.search(clause))
             result = None if QUESTION.search(sentence.text) else _result(clause)
-            if result is None and not topics_of(clause) and (SHORTAGE.search(clause) or ENDED.search(clause)):
+            if result is None and not topics_of(clause) and _fails(clause):
                 failed = True
-            if result == "helped" and failed and not topics_of(clause):
+            if result == "helped" and failed and not topics_of(clause) and not left_out:
                 continue  # another setting than those with which it had failed
             if result is not None and waiting:
                 meant = waiting[-1:] if result == "helped" else waiting  # "none of it helped" is said of several
-                attempts += [one for line, text in meant for one in _attempts(line, text, result)]
+                attempts += [one for line, text in meant for one in _attempts(line, text, result, left_out)]
                 waiting = []
     return tuple(attempts)
 
@@ -91,12 +97,18 @@ def _result(clause: str) -> Result | None:
     return "in vain" if NOT.search(clause[: match.start()][-40:]) else "helped"
 
 
-def _attempts(line: int, clause: str, result: Result) -> Iterator[Attempt]:
+def _fails(clause: str) -> bool:
+    return bool(SHORTAGE.search(clause) or ENDED.search(clause))
+
+
+def _attempts(line: int, clause: str, result: Result, is_left_out: bool) -> Iterator[Attempt]:
+    """`is_left_out`: as the clause with the outcome says of it ("leave it away and all is fine")."""
     up, down = bool(UP.search(clause)), bool(DOWN.search(clause))
     direction: Literal["up", "down", ""] = "up" if up and not down else "down" if down and not up else ""
     flags = [match[0] for rule in (FLAG, SHORT_FLAG, VARIABLE) for match in rule.finditer(clause)]
     left_out = WITHOUT.search(clause)
     for topic in sorted(topics_of(clause)):
         words = next((flag for flag in flags if topic in topics_of(flag)), clause)
-        without = left_out is not None and left_out.start() < max(0, clause.find(words)) + 1
+        own = left_out is not None and left_out.start() < max(0, clause.find(words)) + 1
+        without = is_left_out or (own and not (topic in _OFF and words == clause))
         yield Attempt(line, topic, result, without, direction, words.strip("`. ")[:120])

@@ -21,6 +21,7 @@ from oomph.facts.claim_words import (
     ERROR_IN_TITLE,
     NONE,
     NOT,
+    NOT_BEHIND,
     NOT_YET,
     PHASES,
     QUESTION,
@@ -32,7 +33,7 @@ from oomph.facts.claim_words import (
 )
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
-from oomph.logs.amounts import tells_shortage
+from oomph.logs.amounts import tells_cache_check, tells_free_check, tells_shortage
 from oomph.logs.documents import Sentence, clauses
 from oomph.text.late import late_pattern
 
@@ -79,8 +80,11 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
     if not any(memory for _, memory in outcomes) and tells_shortage(sentence.text, failing):
         for place in _of_figures(parts, outcomes):
             outcomes[place] = ("failed", True)
+    checked = _checked(sentence.text) if any(memory for _, memory in outcomes) else None
     for clause, (outcome, memory) in zip(parts, outcomes, strict=True):
         mentions = _mentions(clause)
+        if checked and memory and not mentions:
+            mentions = (Mention(checked, "during"),)
         supposed = _is_supposed(clause, memory) and not sentence.heading
         yield Claim(
             sentence.line,
@@ -94,6 +98,13 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
             heading=sentence.heading,
             sentence=number,
         )
+
+
+def _checked(sentence: str) -> StageName | None:
+    """The check whose two figures the sentence gives."""
+    if tells_free_check(sentence):
+        return "startup_free_memory"
+    return "kv_check" if tells_cache_check(sentence) else None
 
 
 def _is_supposed(clause: str, memory: bool) -> bool:
@@ -129,7 +140,8 @@ def _outcome(clause: str, heading: bool) -> tuple[Outcome, bool]:
     if well is not None and _is_until(words):
         return "", False
     if well is not None:
-        return ("failed" if NOT.search(words[: well.start()][-40:]) else "well"), False
+        taken_back = NOT.search(words[: well.start()][-40:]) or NOT_BEHIND.search(words[well.end() :][:80])
+        return ("failed" if taken_back else "well"), False
     return ("well" if negated else ""), False
 
 
@@ -139,9 +151,13 @@ def _is_until(words: str) -> bool:
     return any(match is not None and UNTIL.search(words[: match.start()][-40:]) for match in stages)
 
 
+# what the cache is called in full
+_KV: Final = late_pattern(r"(?i)\b(?:k/v|keys?(?: ?[-/&] ?| and | und )values?|schlüssel(?:-| und |/)werte?)\b|键值对?")
+
+
 def _mentions(clause: str) -> tuple[Mention, ...]:
     """The more particular name of a stage first; what one name covers is no other stage's."""
-    text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), clause.replace("k/v", "kv").replace("K/V", "KV"))
+    text = _NOT_WORDS.sub(lambda match: " " * len(match[0]), _KV.sub("KV", clause))
     spans: dict[StageName, tuple[int, int]] = {}
     left = text
     for stage, pattern in PHASES:

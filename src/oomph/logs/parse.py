@@ -249,7 +249,8 @@ def _quotes(observation: Observation) -> bool:
     if observation.process or "source" in observation.values or not is_prose(Line(0, text)):
         return False
     at = min((text.find(needle) for needle in _needles(observation.kind) if needle in text), default=0)
-    return at >= _QUOTED_BEHIND and ": " not in text[:at] and _tells(text[:at])
+    words = text[:at].rstrip("\"'`“„ ").removesuffix(":")
+    return at >= _QUOTED_BEHIND and ": " not in words and _tells(words)
 
 
 def _tells(text: str) -> bool:

@@ -1,10 +1,11 @@
 """Where a failure may have been whose stage nothing asserts: two stages with their probabilities, and the question that
 tells them apart."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from oomph.doctor.case import Case
-from oomph.doctor.reading.meanings import ORDER
+from oomph.doctor.reading.meanings import ORDER, TROUBLES, stage_of
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.prose import Chances, mixed, probability
 from oomph.doctor.reading.story import passed_stages, told_stages
@@ -37,8 +38,8 @@ def stage_chances(case: Case) -> tuple[StageChance, ...]:
     if not case.failed or stage is None:
         return ()
     right = probability(basis)
-    if asserts(basis):
-        return (StageChance(stage, right),)
+    if asserts(basis) or stage_of(TROUBLES, case.death.kind or "") == stage:
+        return (StageChance(stage, right),)  # what it was is known, and that it ends a run there and nowhere else
     others = _others(case, stage)
     if case.death.learned:
         return _with_learned(case, stage, right, others)
@@ -68,7 +69,7 @@ def _others(case: Case, stage: StageName) -> dict[StageName, float]:
     weights: dict[StageName, float] = dict(MISTAKEN.get(stage, {}))
     for name in _neighbours(case, stage):
         weights[name] = max(weights.get(name, 0), NEIGHBOUR)
-    missing = _words(case).missing_stages
+    missing = _missing(case)
     for name, weight in told_stages(case.claims, missing).items():
         weights[name] = weights.get(name, 0) + TOLD * weight
     over = _over(case) | (passed_stages(case.claims, ORDER) - {stage})
@@ -82,10 +83,17 @@ def _neighbours(case: Case, stage: StageName) -> tuple[StageName, ...]:
     """The stages before and behind it that this engine has."""
     if stage in ("other", "host_ram"):
         return ()
-    missing = _words(case).missing_stages
+    missing = _missing(case)
     has = [name for name in ORDER if name not in ("other", "host_ram") and name not in missing]
     at = has.index(stage) if stage in has else 0
     return tuple(has[max(0, at - 1) : at] + has[at + 1 : at + 2])
+
+
+def _missing(case: Case) -> Sequence[str]:
+    """What a program that does not serve has none of: it loads, and does its own work."""
+    if case.speaker is not None and not case.speaker.serves:
+        return [stage for stage in ORDER if stage not in ("other", "weights_load", "host_ram")]
+    return _words(case).missing_stages
 
 
 def _over(case: Case) -> frozenset[StageName]:

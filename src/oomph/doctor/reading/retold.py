@@ -53,7 +53,7 @@ def _named(line: Line, lowered: str) -> Iterator[Observation]:
     """An error that a sentence names, as a title does, and as weak."""
     if line.text.startswith("# ") or not is_prose(line):
         return
-    parts = clauses(lowered)
+    parts = [clause for sentence in _FULL_STOP.split(_ASIDE.sub("", lowered)) for clause in clauses(sentence)]
     facts = " , ".join(clause for clause in parts if not _DOUBTED.search(clause))
     kind = next((kind for kind, words in LOOSE if compiled(words).search(facts) or _states(words, parts)), None)
     if kind is not None:
@@ -66,6 +66,8 @@ def _states(words: str, parts: Sequence[str]) -> bool:
     return any(m and not _DOUBTED.search(f"{clause[: m.start()]} {clause[m.end() :]}") for clause, m in matches)
 
 
+_FULL_STOP: Final = re.compile(r"(?<=[.!])\s+|(?<=[。！])")
+_ASIDE: Final = re.compile(r" ?\([^()]{1,40}\)")  # "the driver (535) is too old"
 # a clause that asks, doubts or takes something back
 _DOUBTED: Final = re.compile(
     r"\b(?:no longer|not|never|no|without|avoid\w{0,3}|prevent\w{0,3}|fix(?:es|ed)|solved?|resolved?|instead of|may|"

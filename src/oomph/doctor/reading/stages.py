@@ -25,6 +25,7 @@ from oomph.doctor.reading.story import BESIDE, NAMED, failing_claims, speaks_of_
 from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
+from oomph.facts.topics import MEMORY_TOPICS, topics_of
 from oomph.ir import StageName
 from oomph.ir.evidence import Placed, StageBasis
 from oomph.ir.log_kinds import LogKind
@@ -263,9 +264,10 @@ def _told(
     claim = next((one for one in failing if one.memory or one.ended), None) or (failing[0] if failing else None)
     if claim is None or ("proposed" in completed and completed.isdisjoint(OWN_RUN)):
         return None
-    if not claim.memory and not claim.ended and (up or completed.isdisjoint(STARTED)):
+    if not claim.memory and not claim.ended and (up or (completed.isdisjoint(STARTED) and not claim.mentions)):
         return None
-    short = claim.memory or (completed <= BESIDE_LOG and is_about(lines, SAYS) == "memory")
+    least = TAKES_BACK if any(MEMORY_TOPICS & topics_of(one.text) for one in claims) else SAYS
+    short = claim.memory or (completed <= BESIDE_LOG and is_about(lines, least) == "memory")
     kind: LogKind = "memory_short" if short else "said_failed"
     values = shortage(claim.text) if claim.memory else None
     failure = Observation(claim.line, kind, {**(values or {})}, None, "", claim.text)

@@ -12,7 +12,7 @@ from typing import Final
 from oomph.doctor.reading.meanings import ORDER
 from oomph.doctor.reading.places import place_stage
 from oomph.doctor.reading.tracebacks import frame_stage
-from oomph.facts.claim_words import GONE, SINCE
+from oomph.facts.claim_words import GONE, NOT_RUN, SINCE
 from oomph.ir import StageName
 from oomph.logs.claims import Claim
 from oomph.text.late import late_pattern
@@ -48,6 +48,8 @@ def failing_claims(claims: Sequence[Claim]) -> list[Claim]:
     failing = [claim for claim in claims if claim.outcome == "failed" and claim.factual and not _is_aside(claim)]
     if not any(claim.heading for claim in failing) and all(_FORMER.search(claim.text) for claim in failing):
         return []
+    if any(NOT_RUN.search(claim.text) for claim in claims) and not any(claim.ended for claim in failing):
+        return []  # somebody plans
     over = _last_of_what_is_over(claims)
     failing = [claim for claim in failing if claim.sentence > over or claim.heading]
     return sorted(failing, key=lambda claim: (not claim.heading, not claim.memory))

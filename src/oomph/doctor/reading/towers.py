@@ -8,6 +8,7 @@ of its own, so that its own frames at the end are the tower's.
 from collections.abc import Sequence
 from typing import Final
 
+from oomph.ir import StageName
 from oomph.logs.claims import Claim
 from oomph.text.late import late_pattern
 
@@ -31,11 +32,15 @@ def in_tower(functions: Sequence[str], files: Sequence[str]) -> bool:
     return bool(own) and bool(_FILES.search(own[-1].rsplit("/", 1)[-1]))
 
 
-def tells_of_images(claims: Sequence[Claim]) -> bool:
-    """Somebody says that the encoder, or large pictures, did it."""
-    return any(_IMAGES.search(claim.text) for claim in claims)
+def tells_of_images(claims: Sequence[Claim], stage: StageName | None = None) -> bool:
+    """Somebody says that the encoder, or large pictures, did it; of a stage that tries them out, any."""
+    tried_out = {claim.sentence for claim in claims if stage is not None and stage in claim.named("during")}
+    return any(
+        _IMAGES.search(claim.text) or (claim.sentence in tried_out and _ANY.search(claim.text)) for claim in claims
+    )
 
 
+_ANY: Final = late_pattern(r"(?i)(?:images?|pictures?|photos?|videos?|audio|bild(?:er)?n?)\b|图片|图像|视频|音频")
 _IMAGES: Final = late_pattern(
     r"(?i)(?:vision|image|visual|multi-?modal) (?:tower|encoder)|bild-?encoder|(?:视觉|多模态)\s?(?:编码器|塔|encoder)"
     r"|\b(?:large|big|huge|4k|several|largest|biggest|große|mehrere) "

@@ -100,7 +100,7 @@ ROWS = (
     LogRow("tr_built", "_plugin", r"--(?:use_)?(?:gpt_attention|gemm)_plugin\b"),
     LogRow("tr_built", "--use_inflight_batching", r"--use_inflight_batching"),
     LogRow("tr_built", "--remove_input_padding", r"--remove_input_padding"),
-    LogRow("tr_built", "trtllm-build", r"(?:^|[\s`$/])trtllm-build\b"),
+    LogRow("tr_built", "trtllm-build", r"(?:^|[\s`$/])trtllm-build(?=\s+(?:-|\\)|\W*$)"),  # not its name in a sentence
     LogRow("tr_built", "tensorrtllm_backend", r"\btensorrtllm_backend\b"),
     LogRow("tr_built", "modelInstanceState", r"creating modelInstanceState"),
     LogRow("tr_triton", "tritonserver", r"\btritonserver\b", by_people=True),

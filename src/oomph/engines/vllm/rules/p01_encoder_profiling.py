@@ -42,7 +42,7 @@ def match(case: Case) -> Finding | None:
     worst = case.value("mm_worst_case", "tokens")
     inside = case.in_traceback(*TOWER) or case.in_tower
     after_budget = case.before("encoder_budget", "mm_profile") and not case.before("dynamo", "compiled")
-    is_claim = case.told_short_at("profile_run") and tells_of_images(case.claims)
+    is_claim = case.told_short_at("profile_run") and tells_of_images(case.claims, "profile_run")
     near = after_budget and (case.oom is not None or case.death.functions)
     if not (inside or worst or is_claim or near):
         return None
