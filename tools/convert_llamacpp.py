@@ -40,6 +40,7 @@ def main(models: Path, sources: list[Path], *, add: bool) -> None:
             if converted and path.exists():
                 rows.append({"id": row["id"], "model": model, "flags": row["flags"], **converted})
                 names.add(model)
+                names |= {Path(word).stem for word in row["flags"] if word.startswith("m/")}  # draft models
     TRUTH.mkdir(exist_ok=True)
     new = {row["id"] for row in rows}
     headers |= {name: header(models / f"{name}.gguf", name) for name in names}

@@ -13,7 +13,7 @@ import toys
 from native import Native
 
 from oomph.engines.llamacpp.cache import layer_caches, output_bytes, refusal
-from oomph.engines.llamacpp.measure import HOST, measure, place, share_of, subject, targets_of
+from oomph.engines.llamacpp.measure import HOST, measure, place, share_of, subject, targets_of, unit_devices
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.engines.llamacpp.tensors import tensors_of, units_of
 from oomph.facts.llamacpp.backends import RPC
@@ -73,7 +73,8 @@ def printed(native: Native, answer: dict[str, Any]) -> dict[tuple[str, int], flo
 def foreseen(model: Model, s: Settings, gpus: int) -> dict[tuple[str, int], float]:
     tensors = tensors_of(model)
     targets = targets_of(s, gpus, tuple(tensor.name for tensor in tensors))
-    placed = place([share_of(tensor) for tensor in tensors], units_of(model), s, [1] * gpus, targets, pads=False)
+    devices = unit_devices(units_of(model), s, [1] * gpus)
+    placed = place([share_of(tensor) for tensor in tensors], devices, s, targets, pads=False)
     out: dict[tuple[str, int], float] = {("model", d): placed.total(d) / MIB for d in placed.weights}
     for cache in layer_caches(model.layers, s):
         key = ("RS" if cache.kind == "state" else "KV", placed.units[cache.layer] if s.kv_offload else HOST)

@@ -237,15 +237,16 @@ def metadata_of(text: str) -> list[tuple[str, str]]:
 
 
 # Which field an option's spelling is kept under; those that fill -ot's list each have their own.
-_FIELDS = {name: row.kind if row.field == "override_tensor" else row.field for name, row in BY_NAME.items()}
+_LISTS = {"override_tensor": "", "override_tensor_draft": "_draft"}
+_FIELDS = {name: row.kind + _LISTS[row.field] if row.field in _LISTS else row.field for name, row in BY_NAME.items()}
 
 
 def to_words(deployment: Deployment) -> list[str]:
     """A command that gives the same flags again, each as it was typed."""
     words = ["llama-cli" if deployment.flags.get("program") == "cli" else "llama-server"]
     for field, value in deployment.flags.items():
-        if field == "override_tensor":
-            words += _placed(value, deployment.spelling)
+        if field in _LISTS:
+            words += _placed(value, deployment.spelling, _LISTS[field])
         elif field != "program":
             words += _written(field, value, deployment.spelling.get(field, ""))
     return [*words, *deployment.passed]
@@ -259,15 +260,21 @@ def _written(field: str, value: Any, typed: str) -> list[str]:
     return [] if row is None else [typed if typed in row.names else row.names[-1]]
 
 
-def _placed(rules: Sequence[tuple[str, str]], spelling: Mapping[str, str]) -> list[str]:
+_COUNTED = {"n_cpu_moe": EXPERTS, "n_cpu_ffn": MLP}
+_PLACED = {
+    "": {"cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn", "overrides": "-ot"},
+    "_draft": {"cpu_moe": "-cmoed", "n_cpu_moe": "-ncmoed", "overrides": "-otd"},
+}
+
+
+def _placed(rules: Sequence[tuple[str, str]], spelling: Mapping[str, str], whose: str) -> list[str]:
     """-ot with what --cpu-moe, --n-cpu-moe and --n-cpu-ffn stand for in their own words: 48 layers are 48 patterns."""
-    names = {"cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn", "overrides": "-ot"}
-    names |= spelling
+    names = {kind: spelling.get(kind + whose, usual) for kind, usual in _PLACED[whose].items()}
     words: list[str] = []
     plain: list[str] = []
     at = 0
     while at < len(rules):
-        counted = {kind: _run(rules[at:], pattern) for kind, pattern in (("n_cpu_moe", EXPERTS), ("n_cpu_ffn", MLP))}
+        counted = {kind: _run(rules[at:], _COUNTED[kind]) for kind in names if kind in _COUNTED}
         kind = max(counted, key=lambda kind: counted[kind])
         count = counted[kind]
         if not count and rules[at] != (EXPERTS, "CPU"):
@@ -279,8 +286,8 @@ def _placed(rules: Sequence[tuple[str, str]], spelling: Mapping[str, str]) -> li
         words += [names[kind], str(count)] if count else [names["cpu_moe"]]
         at += count or 1
     words += [names["overrides"], ",".join(plain)] if plain else []
-    for kind in ("n_cpu_moe", "n_cpu_ffn"):  # of no layer at all
-        if names[kind] not in words and (kind in spelling or (not rules and kind == "n_cpu_moe")):
+    for kind in (kind for kind in names if kind in _COUNTED):  # of no layer at all
+        if names[kind] not in words and (kind + whose in spelling or (not rules and kind == "n_cpu_moe")):
             words += [names[kind], "0"]
     return words
 

@@ -73,7 +73,7 @@ class Reserved(Struct, frozen=True):
 
 def pipelined(settings: Settings, *, full: bool, gpus: int) -> bool:
     """llama_context's constructor: several GPUs with every layer, split by layers, nothing overridden."""
-    typed = [rule for rule in settings.overrides if rule not in settings.oversized]
+    typed = [rule for rule in settings.overrides if rule not in settings.refused]
     return full and gpus > 1 and settings.split_mode == "layer" and settings.kv_offload and not typed
 
 

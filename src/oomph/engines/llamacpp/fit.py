@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.measure import Measured, Subject, measure
+from oomph.engines.llamacpp.measure import Subject, measure
 from oomph.engines.llamacpp.settings import PAD, Settings, with_context
 from oomph.facts.llamacpp.backends import CUDA, Backend
 from oomph.facts.llamacpp.builds import contexts_for
 from oomph.text.tables import first_that_holds
 from oomph.units import MIB
 
-Measure = Callable[[Settings], Measured]
+Extra = Callable[[int], Sequence[int]]  # of a context: bytes on each GPU
 # common_layer_fraction_t: what of a layer goes elsewhere
 EXPERTS = r"\.ffn_(up|down|gate_up|gate)_(ch|)exps"
 OVERFLOW = {
@@ -49,7 +49,7 @@ Shares = tuple[Share, ...]
 
 
 def fit(
-    subject: Subject, current: Settings, free: Sequence[int], *, extra: Sequence[int] = (), backend: Backend = CUDA
+    subject: Subject, current: Settings, free: Sequence[int], *, extra: Extra | None = None, backend: Backend = CUDA
 ) -> Fitted:
     """`free`: of each GPU when llama.cpp looks; `extra`: what a projector or draft model adds to each GPU."""
     if not current.fit:
@@ -63,10 +63,10 @@ def fit(
 
 class _Fit:
     def __init__(
-        self, subject: Subject, settings: Settings, free: Sequence[int], extra: Sequence[int], backend: Backend
+        self, subject: Subject, settings: Settings, free: Sequence[int], extra: Extra | None, backend: Backend
     ) -> None:
         self.subject, self.settings, self.free, self.backend = subject, settings, free, backend
-        self.extra = [*extra, *[0] * len(free)][: len(free)]
+        self.extra = extra or (lambda _: [0] * len(free))
         self.targets = [size - _margin(settings, index) for index, size in enumerate(free)]
         drafts = len(subject.model.drafts) if settings.load_mtp else 0
         self.layers = len(subject.model.layers) + drafts  # hp_ngl
@@ -74,7 +74,8 @@ class _Fit:
 
     def used(self, settings: Settings) -> list[int]:
         measured = measure(self.subject, settings, self.free, backend=self.backend, fitting=True)
-        return [use.own + more for use, more in zip(measured.devices, self.extra, strict=True)]
+        beside = self.extra(settings.n_ctx)
+        return [use.own + more for use, more in zip(measured.devices, beside, strict=True)]
 
     def run(self) -> Fitted:
         before = self.settings.n_ctx

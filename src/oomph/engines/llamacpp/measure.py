@@ -16,7 +16,7 @@ from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor, tensors_of
 from oomph.errors import CommandError
 from oomph.facts.dtypes import BLOCKS
 from oomph.facts.llamacpp.backends import CUDA, REPACKED, REPACKED_ROWS, Backend
-from oomph.ir import Model, Role
+from oomph.ir import Model, Role, State
 from oomph.units import round_up
 
 
@@ -71,14 +71,17 @@ def subject(model: Model) -> Subject:
 
 def measure(
     subject: Subject, settings: Settings, free: Sequence[int], *, backend: Backend = CUDA, fitting: bool = False,
-    perhaps: Backend | None = None,
+    perhaps: Backend | None = None, trunk: "Placement | None" = None,
 ) -> Measured:  # fmt: skip
-    """`fitting`: as --fit measures it, without allocating; `perhaps`: the backend may be this one instead."""
+    """`fitting`: as --fit measures it, without allocating; `perhaps`: the backend may be this one instead; `trunk`:
+    where the model is whose last layers these are."""
     count, gpus = subject.units, len(free)
-    settings = _without_oversized(subject, settings, backend)
+    settings = _without_refused(subject, settings, backend)
     shares = subject.singles if settings.overrides else subject.shares  # a pattern may take any tensor out of its unit
     targets = targets_of(settings, gpus, subject.names)
-    placed = place(shares, count, settings, free, targets, pads=backend.pads_rows)
+    devices = unit_devices(count, settings, free) if trunk is None else trunk.units[-count:]
+    placed = place(shares, devices, settings, targets, pads=backend.pads_rows)
+    whole = placed if trunk is None else trunk
     caches = layer_caches(subject.model.layers, settings)
 
     alone = settings.split_mode == "none" and gpus > 1  # llama.cpp then knows of no other GPU
@@ -91,7 +94,7 @@ def measure(
 
     layers = len(subject.model.layers)
     layout = Layout(
-        (*units[:layers], units[-1]), len(used), placed.offloaded == count and gpus > 0,
+        (*units[:layers], units[-1]), len(used), whole.offloaded == len(whole.units) and gpus > 0,
         home if settings.overrides else None, fitting,
     )  # fmt: skip
     compute = reserved(subject.outline, settings, layout, caches, backend)
@@ -107,14 +110,32 @@ def measure(
     )  # fmt: skip
 
 
-def _without_oversized(subject: Subject, settings: Settings, backend: Backend) -> Settings:
-    """select_weight_buft (llama-model.cpp): a tensor that the backend multiplies with nothing stays with the CPU."""
+def _without_refused(subject: Subject, settings: Settings, backend: Backend) -> Settings:
+    """select_weight_buft (llama-model-loader.cpp): a tensor that the backend cannot use stays with the CPU."""
     limit = backend.largest_tensor
-    names = [t.name for t in subject.tensors if t.nbytes > limit] if limit else []
+    names = [t.name for t in subject.tensors if limit and t.nbytes > limit]
+    names += _decays_of_refused_scans(subject, backend)
     if not names:
         return settings
     rules = tuple((f"^{re.escape(name)}$", "CPU") for name in names)
-    return replace(settings, overrides=(*settings.overrides, *rules), oversized=rules)
+    return replace(settings, overrides=(*settings.overrides, *rules), refused=rules)
+
+
+def _decays_of_refused_scans(subject: Subject, backend: Backend) -> list[str]:
+    """ssm_a is asked for as a scan's; its first dimension tells Mamba-2 (1) from Mamba-1 (weight_buft_supported)."""
+    sizes = {
+        layer.index: mixer.state_size
+        for layer in subject.model.layers
+        for mixer in layer.mixers
+        if isinstance(mixer, State) and mixer.kind in ("mamba1", "mamba2")
+    }
+    names = []
+    for tensor in subject.tensors:
+        if tensor.name.endswith(".ssm_a") and tensor.unit in sizes:
+            states = backend.mamba2_states if tensor.shape[0] == 1 else backend.mamba1_states
+            if states is not None and sizes[tensor.unit] not in states:
+                names.append(tensor.name)
+    return names
 
 
 def _repacked(subject: Subject, settings: Settings, gpus: int) -> int:
@@ -216,11 +237,12 @@ def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
 
 
 def place(
-    shares: Sequence[Share], count: int, settings: Settings, free: Sequence[int], targets: Mapping[str, int], *,
+    shares: Sequence[Share], devices: tuple[int, ...], settings: Settings, targets: Mapping[str, int], *,
     pads: bool = True,
 ) -> Placement:  # fmt: skip
-    """`targets`: where overrides put tensors, by name; `pads`: they are padded as in CUDA's and ROCm's buffers."""
-    devices = unit_devices(count, settings, free)
+    """`devices`: of each unit; `targets`: where overrides put tensors, by name; `pads`: they are padded as in CUDA's
+    and ROCm's buffers."""
+    count = len(devices)
     weights: dict[int, dict[str, int]] = {}
 
     def add(share: Share, device: int) -> None:

@@ -1,20 +1,23 @@
 """Model and deployment -> Plan, for llama.cpp: resolve, fit, place, and walk the three allocations of a start."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
 from oomph.engines.llamacpp.cache import refusal
+from oomph.engines.llamacpp.drafter import Drafter, Extra
 from oomph.engines.llamacpp.fit import Fitted, fit
 from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
-from oomph.engines.llamacpp.settings import Settings, resolve
+from oomph.engines.llamacpp.settings import Settings, device_numbers, resolve, with_context
+from oomph.engines.llamacpp.speculation import is_draft_idle
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.backends import VULKAN, backend_of
+from oomph.facts.llamacpp.backends import VULKAN, Backend, backend_of
 from oomph.facts.llamacpp.builds import (
     LARGE_ALLOCATIONS,
     LOAD_MODE_SINCE,
+    SPEC_TYPE_NEEDED_SINCE,
     SYCL_LARGE_BUFFERS_SINCE,
     parse_build,
     unknown_release,
@@ -44,21 +47,9 @@ from oomph.units import MIB, gib
 CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory
 
 
-class Extra(Struct, frozen=True):
-    """A projector or a draft model beside the main one."""
-
-    name: str
-    device: int
-    weights: int
-    kv: int
-    compute: int
-    compute_high: int
-    host_weights: int = 0
-    host_compute: int = 0
-    output: int = 0
-
-
-def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra]) -> Plan:
+def plan_llamacpp(
+    model: Model, deployment: Deployment, projectors: Sequence[Extra], drafters: Sequence[Drafter] = ()
+) -> Plan:
     flags = deployment.flags
     gpus = _visible(deployment.gpus, flags.get("device"))
     planned = subject(model)
@@ -76,11 +67,18 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
     cublas = _multiplies_plainly(planned, settings)
     contexts = [unaccounted(g.sm, g.vendor, cublas=cublas) for g in gpus]
     free = [max(g.total_bytes - g.used_bytes - held_at_fit(g.sm, g.vendor), 0) for g in gpus]
-    beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
     backend = backend_of(gpus[0].vendor if gpus else "", str(flags.get("device") or ""), deployment.environment)
-    fitted = fit(planned, settings, free, extra=beside, backend=backend)
+    fitted = fit(
+        planned, settings, free, extra=_beside(planned, settings, free, projectors, drafters, backend), backend=backend
+    )
     unnamed = any(gpu.is_capability_assumed for gpu in gpus) and not flags.get("device")
     measured = measure(planned, fitted.settings, free, backend=backend, perhaps=VULKAN if unnamed else None)
+    room = free_beside(measured, free)
+    extras = [*projectors]
+    for drafter in drafters:
+        if text := drafter.refusal(fitted.settings):
+            return Plan(deployment, model.name, Verdict(False, "other", 0, text), warnings=tuple(notes))
+        extras += drafter.extras(fitted.settings, measured.placement, room, backend)
     limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, settings.build))
     if fitted.settings.quantises_values and not measured.flash:
         text = "quantized V cache was requested, but this requires Flash Attention"
@@ -99,6 +97,28 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra])
         assumptions=_assumptions(model),
         warnings=(*notes, *_notes(fitted, measured, planned)),
     )
+
+
+def free_beside(measured: Measured, free: Sequence[int]) -> list[int]:
+    """What is free on each GPU when a draft model is loaded: by it the layers are split."""
+    return [max(size - use.own, 0) for size, use in zip(free, measured.devices, strict=True)]
+
+
+def _beside(
+    planned: Subject, settings: Settings, free: Sequence[int], projectors: Sequence[Extra],
+    drafters: Sequence[Drafter], backend: Backend,
+) -> Callable[[int], Sequence[int]]:  # fmt: skip
+    """What --fit counts on each GPU beside the model: a drafter as it would be on empty GPUs (add_extra_memory)."""
+    placed = measure(planned, settings, free, backend=backend, fitting=True).placement if drafters else None
+
+    def beside(context: int) -> Sequence[int]:
+        extras = [*projectors]
+        for drafter in drafters:
+            assert placed is not None
+            extras += drafter.extras(with_context(settings, context), placed, free, backend, fitting=True)
+        return [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(free))]
+
+    return lru_cache(beside)
 
 
 class _Limits(Struct, frozen=True):
@@ -141,6 +161,11 @@ def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
             f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock; an "
             "older build takes them",
         ),
+        (
+            is_draft_idle(flags, build),
+            f"since b{SPEC_TYPE_NEEDED_SINCE} -md alone drafts nothing: the draft model is loaded and given back; "
+            "--spec-type draft-simple uses it",
+        ),
         (cached > 0, f"--moe-cache-mib: up to {cached:,} MiB of experts more on the GPUs, not counted here"),
     )
     return [*notes, *EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})]
@@ -151,7 +176,7 @@ def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:
         return gpus
     if device == "none":
         return ()
-    chosen = [int(n) for n in re.findall(r"[A-Za-z](\d{1,3})(?=,|$)", device)]
+    chosen = device_numbers(device)
     if not chosen or any(n >= len(gpus) for n in chosen):
         raise CommandError(f"--device {device[:60]!r}: there are {len(gpus)} GPUs, named CUDA0 and so on")
     return tuple(gpus[n] for n in chosen)
@@ -289,13 +314,14 @@ def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequ
         "layers_per_gpu": [measured.placement.units.count(i) for i in range(len(measured.devices))],
         "overrides": [f"{p}={t}" for p, t in settings.overrides],
         "host": {
-            "weights": host.weights + sum(e.host_weights for e in extras), "kv_cache": host.kv, "state": host.state,
+            "weights": host.weights + sum(e.host_weights for e in extras),
+            "kv_cache": host.kv + sum(e.host_kv for e in extras), "state": host.state,
             "compute": host.compute.nbytes + sum(e.host_compute for e in extras),
             "output": measured.output + sum(e.output for e in extras), "prompt_cache_limit": CACHE_RAM,
             "parts": host.parts, "repacked": measured.repacked,
         },
         "fit": {"on": settings.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
-        "beside": [e.name for e in extras if e.weights or e.kv or e.compute],
+        "beside": list(dict.fromkeys(e.name for e in extras if e.weights or e.kv or e.compute)),
     }  # fmt: skip
 
 

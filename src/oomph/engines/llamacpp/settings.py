@@ -1,10 +1,12 @@
 """llama-server's flags, resolved: common/arg.cpp and llama_context's constructor (b11739)."""
 
+import re
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp.speculation import drafted_tokens, snapshots
 from oomph.errors import CommandError
 from oomph.facts.dtypes import BLOCKS
 from oomph.facts.llamacpp.builds import (
@@ -40,9 +42,9 @@ class Settings(Struct, frozen=True):
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
     overrides: tuple[tuple[str, str], ...] = ()  # -ot: (regular expression, buffer type)
-    oversized: tuple[
+    refused: tuple[
         tuple[str, str], ...
-    ] = ()  # of them, those that nobody typed: tensors that the backend cannot hold
+    ] = ()  # of them, those that nobody typed: tensors that the backend does not take
     fit: bool = True
     fit_target: tuple[int, ...] = (1024,)  # MiB a device keeps free
     fit_ctx: int = 4096
@@ -98,8 +100,8 @@ def resolve(
         embeddings=embeddings,
         pooling=asked_pooling or pooling or "none",
         pools=embeddings or asked_pooling not in ("", "none"),
-        drafts=drafted_tokens(flags),
-        snapshots=drafted_tokens(flags) if build >= SNAPSHOTS_SINCE and _takes_back(flags) else 0,
+        drafts=drafted_tokens(flags, build),
+        snapshots=snapshots(flags, build) if build >= SNAPSHOTS_SINCE else 0,
         flash_attn=flash and flags.get("flash_attn", "auto" if build >= FLASH_AUTO_SINCE else "off") != "off",
         type_k=flags.get("cache_type_k", "f16"),
         type_v=flags.get("cache_type_v", "f16"),
@@ -130,18 +132,9 @@ def resolve(
     return with_context(settings, context or trained or 4096, program)
 
 
-DRAFTED = 3  # common.h, common_params_speculative_draft::n_max
-
-
-def drafted_tokens(flags: dict[str, Any]) -> int:
-    """common_speculative_n_max."""
-    drafts = flags.get("model_draft") or flags.get("hf_repo_draft") or "draft" in str(flags.get("spec_type", ""))
-    return max(int(flags.get("draft_max", DRAFTED)), 0) if drafts else 0
-
-
-def _takes_back(flags: dict[str, Any]) -> bool:
-    """common_params_speculative::need_n_rs_seq."""
-    return any(kind in str(flags.get("spec_type", "")) for kind in ("mtp", "eagle3", "dflash", "dspark"))
+def device_numbers(text: str) -> tuple[int, ...]:
+    """--device: CUDA0,CUDA1 is 0 and 1; none is none."""
+    return tuple(int(number) for number in re.findall(r"[A-Za-z](\d{1,3})(?=,|$)", text))
 
 
 def with_context(settings: Settings, n_ctx: int, program: str = "server") -> Settings:

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.command import metadata_of
 from oomph.engines.llamacpp.convert import to_gguf
-from oomph.engines.llamacpp.measure import measure, subject
-from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
-from oomph.engines.llamacpp.settings import resolve, with_context
-from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
-from oomph.facts.llamacpp.backends import backend_of
+from oomph.engines.llamacpp.drafter import Drafter, Extra, draft_model, predicting_layers
+from oomph.engines.llamacpp.planner import plan_llamacpp
+from oomph.engines.llamacpp.speculation import draft_name, spec_types
+from oomph.errors import InputError, UnknownModel
 from oomph.facts.llamacpp.builds import parse_build
 from oomph.facts.llamacpp.graphs import FAMILIES
 from oomph.facts.llamacpp.quantize import MIXTURES
@@ -59,8 +58,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     if model is None:
         loaded, between = _dynamic(loaded, deployment)
         projectors += between
-    extras = [*projectors, *_draft(flags, loaded, deployment), *_mtp(flags, loaded, deployment)]
-    return plan_llamacpp(loaded, deployment, extras)
+    return plan_llamacpp(loaded, deployment, projectors, _drafters(flags, loaded, deployment))
 
 
 def _with_metadata(model: Model, overrides: str) -> Model:
@@ -256,51 +254,9 @@ def _projector(flags: dict[str, Any], tower: int) -> tuple[list[Extra], str]:
     return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)], note
 
 
-def _mtp(flags: dict[str, Any], model: Model, deployment: Deployment) -> list[Extra]:
-    """--spec-type draft-mtp: a second context over the model's last layers, with a cache and a graph of its own."""
+def _drafters(flags: dict[str, Any], main: Model, deployment: Deployment) -> list[Drafter]:
     build = parse_build(deployment.engine.version)
-    settings = replace(resolve(_drafting(flags, model), model.max_position, build), drafts=0, snapshots=0)
-    if not settings.load_mtp or not model.drafts or not deployment.gpus:
-        return []
-    own = tuple(replace(layer, index=index) for index, layer in enumerate(model.drafts))
-    alone = subject(replace(model, layers=own, drafts=()))
-    backend = backend_of(deployment.gpus[0].vendor, str(flags.get("device") or ""))
-    use = measure(alone, with_context(replace(settings, n_gpu_layers=-1), settings.n_ctx), [1], backend=backend)
-    device, host = use.devices[0], use.host.compute.nbytes
-    return [
-        Extra("MTP context", len(deployment.gpus) - 1, 0, device.kv, device.compute.nbytes, device.compute.high,
-              host_compute=host, output=use.output)
-    ]  # fmt: skip
-
-
-def _drafting(flags: dict[str, Any], main: Model) -> dict[str, Any]:
-    return {
-        **flags,
-        "n_gpu_layers": flags.get("n_gpu_layers_draft", -1),
-        "ctx_size": flags.get("ctx_size_draft") or flags.get("ctx_size") or main.max_position,
-        "cache_type_k": flags.get("cache_type_k_draft", "f16"),
-        "cache_type_v": flags.get("cache_type_v_draft", "f16"),
-        "override_tensor": (),
-        "tensor_split": (),
-        "split_mode": "none",
-    }
-
-
-def _draft(flags: dict[str, Any], main: Model, deployment: Deployment) -> list[Extra]:
-    name = flags.get("model_draft") or flags.get("hf_repo_draft")
-    if not name:
-        return []
-    model, _ = gguf_for(str(name))
-    try:
-        drafter = subject(model)
-    except OomphError as bad:
-        raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
-    build = parse_build(deployment.engine.version)
-    settings = replace(resolve(_drafting(flags, main), model.max_position, build), main_gpu=0, drafts=0)
-    backend = backend_of(deployment.gpus[0].vendor if deployment.gpus else "", str(flags.get("device") or ""))
-    measured = measure(drafter, with_context(settings, settings.n_ctx), [1], backend=backend)
-    use, host = measured.devices[0], measured.host
-    return [
-        Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high,
-              host_weights=host.weights, host_compute=host.compute.nbytes, output=measured.output)
-    ]  # fmt: skip
+    if name := draft_name(flags):
+        return [draft_model(flags, name, gguf_for(name)[0], build)]
+    predicts = "draft-mtp" in spec_types(flags, build) and main.drafts
+    return [predicting_layers(flags, main, build)] if predicts else []

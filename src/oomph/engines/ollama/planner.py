@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
+from oomph.engines.llamacpp.drafter import Extra
+from oomph.engines.llamacpp.planner import plan_llamacpp
 from oomph.engines.llamacpp.source import PROJECTOR_COMPUTE, gguf_for
 from oomph.engines.ollama.store import REGISTRY, Name, find, parse_name
 from oomph.errors import CannotPlan, InputError, UnknownModel

@@ -38,6 +38,8 @@ NEWEST_GRAPH = GRAPHS[-1]
 FUSED_EXPERTS_SINCE = 10752
 FLASH_COPY_SINCE = 9785
 SNAPSHOTS_SINCE = 9246  # n_rs_seq: recurrent states for each token that a draft may be taken back by
+# -md alone no longer means draft-simple (in b9437 it did): the model is loaded, and given back as nothing asks for it
+SPEC_TYPE_NEEDED_SINCE = 9464
 # common/fit.cpp, -c not given: what the trained context is multiplied with
 CONTEXT_PER_STREAM_SINCE = (10588, 11205)
 CONTEXT_PER_SLOT_SINCE = 11003  # until b11200, unified or not

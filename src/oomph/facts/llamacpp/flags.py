@@ -70,8 +70,20 @@ ROWS: Final = (
     Flag("ctx_size_draft", "int", ("-cd", "--ctx-size-draft"), "LLAMA_ARG_CTX_SIZE_DRAFT"),
     Flag("cache_type_k_draft", "text", ("-ctkd", "--cache-type-k-draft", "--spec-draft-type-k")),
     Flag("cache_type_v_draft", "text", ("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v")),
+    Flag("device_draft", "text", ("-devd", "--device-draft", "--spec-draft-device")),
+    Flag("override_tensor_draft", "overrides", ("-otd", "--override-tensor-draft", "--spec-draft-override-tensor")),
+    Flag("override_tensor_draft", "cpu_moe", ("-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe"),
+         "LLAMA_ARG_SPEC_DRAFT_CPU_MOE"),
+    Flag("override_tensor_draft", "n_cpu_moe",
+         ("-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
+         "LLAMA_ARG_SPEC_DRAFT_N_CPU_MOE"),
     Flag("draft_max", "int", ("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), "LLAMA_ARG_DRAFT_MAX"),
     Flag("spec_type", "text", ("--spec-type",), "LLAMA_ARG_SPEC_TYPE"),
+    Flag("spec_default", "true", ("--spec-default",)),
+    Flag("ngram_mod_max", "int", ("--spec-ngram-mod-n-max",)),
+    Flag("ngram_simple_m", "int", ("--spec-ngram-simple-size-m",)),
+    Flag("ngram_map_k_m", "int", ("--spec-ngram-map-k-size-m",)),
+    Flag("ngram_map_k4v_m", "int", ("--spec-ngram-map-k4v-size-m",)),
     Flag("fit", "onoff", ("-fit", "--fit"), "LLAMA_ARG_FIT", ("on", "off")),
     Flag("fit_target", "numbers", ("-fitt", "--fit-target"), "LLAMA_ARG_FIT_TARGET"),
     Flag("fit_ctx", "int", ("-fitc", "--fit-ctx"), "LLAMA_ARG_FIT_CTX"),
@@ -137,7 +149,7 @@ SWITCHED = frozenset(
     -if --completion-bash --embd-bge-small-en-default --fim-qwen-1.5b-default --fim-qwen-3b-default
     --fim-qwen-7b-default --fim-qwen-7b-spec --fim-qwen-14b-spec --fim-qwen-30b-default --gpt-oss-20b-default
     --gpt-oss-120b-default --vision-gemma-4b-default --vision-gemma-12b-default --cache-list -cl --list-devices
-    --webui-mcp-proxy --no-webui-mcp-proxy --spec-default --reuse-port -np --license
+    --webui-mcp-proxy --no-webui-mcp-proxy --reuse-port -np --license
     """.split()  # noqa: SIM905
 )
 
@@ -150,10 +162,10 @@ _MORE_VALUED = """
     --reasoning-budget-message --reasoning-effort --server-base --spec-draft-cpu-mask --spec-draft-cpu-mask-batch
     --spec-draft-cpu-range --spec-draft-cpu-range-batch --spec-draft-cpu-strict --spec-draft-cpu-strict-batch
     --spec-draft-p-split --spec-draft-poll --spec-draft-poll-batch --spec-draft-prio --spec-draft-prio-batch
-    --spec-draft-threads --spec-draft-threads-batch --spec-ngram-map-k-min-hits --spec-ngram-map-k-size-m
-    --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-size-n
-    --spec-ngram-min-hits --spec-ngram-mod-n-match --spec-ngram-mod-n-max --spec-ngram-mod-n-min
-    --spec-ngram-simple-min-hits --spec-ngram-simple-size-m --spec-ngram-simple-size-n --spec-ngram-size-m
+    --spec-draft-threads --spec-draft-threads-batch --spec-ngram-map-k-min-hits
+    --spec-ngram-map-k-size-n --spec-ngram-map-k4v-min-hits --spec-ngram-map-k4v-size-n
+    --spec-ngram-min-hits --spec-ngram-mod-n-match --spec-ngram-mod-n-min
+    --spec-ngram-simple-min-hits --spec-ngram-simple-size-n --spec-ngram-size-m
     --spec-ngram-size-n --spec-synth-len --spec-synth-rates --sse-ping-interval --threads-batch-draft --threads-draft
     --tools-runtime --ui-config --ui-config-file --video --video-ffmpeg-dir --video-fps --video-timestamp-interval
     -Cbd -Cd -Crd -Crbd -cms -co -lm -lzm -o -rea -tbd -td -mmdev
@@ -166,17 +178,10 @@ _MORE_SWITCHES = """
     """
 VALUED |= frozenset(_MORE_VALUED.split())
 SWITCHED |= frozenset(_MORE_SWITCHES.split())
-# These move memory, and no plan reads them: adapters, where a drafter's tensors go, weights of the CPU laid out anew
-# beside a GPU, which then does not read them.
-NOT_PLANNED: Final = frozenset(
-    """
-    --no-host --lora --lora-scaled --control-vector --control-vector-scaled --device-draft -devd --spec-draft-device
-    --n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe --cpu-moe-draft -cmoed --spec-draft-cpu-moe
-    --override-tensor-draft -otd --spec-draft-override-tensor
-    """.split()  # noqa: SIM905
-)
-VALUED |= NOT_PLANNED - {"--no-host", "--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
-SWITCHED |= {"--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"}
+# These move memory, and no plan reads them: adapters, and weights of the CPU laid out anew beside a GPU, which then
+# does not read them.
+NOT_PLANNED: Final = frozenset(("--no-host", "--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"))
+VALUED |= NOT_PLANNED - {"--no-host"}
 
 # What --load-mode took the place of (builds.LOAD_MODE_SINCE), and what says the same now.
 BEFORE_LOAD_MODE: Final = {
