@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from oomph.errors import OomphError
 from oomph.facts.vllm.versions import NEWEST
-from oomph.web import answers
+from oomph.web import answers, searches
 from three_logs import GEMMA
 
 LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100", "engine": "vllm==0.21.0"}
@@ -142,6 +143,28 @@ def test_a_gpu_that_is_like_none_is_answered_with_usual_ones(port: int) -> None:
     assert status == 400 and "RTX 4090" in refused["usual"] and refused["meant"] == []
     status, refused = post(port, "/api/inspect", {"model": "gpt-oss-12b"})
     assert status == 400 and not refused["usual"]
+
+
+def test_engines_that_a_question_names_are_those_that_are_compared(tmp_path: Path) -> None:
+    question = tmp_path / "question"
+    question.write_text("llama.cpp or Ollama for Qwen3-0.6B on a 3090?")
+    asked = answers.answer_read({"path": str(question)})
+    assert (asked["view"], asked["fields"]) == ("compare", {"engines": "llamacpp, ollama"})
+    answer = searches.answer_compare({"model": asked["model"], "gpu": asked["gpu"], **asked["fields"]})
+    assert "llama.cpp" in answer["html"] and "SGLang" not in answer["html"]
+
+
+def test_words_that_a_question_has_for_flags_are_set_in_the_form(tmp_path: Path) -> None:
+    question = tmp_path / "question"
+    question.write_text("Qwen3-8B unquantised on a 3090")
+    assert answers.answer_read({"path": str(question)})["fields"] == {"only": True}
+
+
+def test_a_card_behind_a_command_that_nobody_knows_is_said(tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text("vllm serve Qwen/Qwen3-8B on 2x RTX 9999")
+    with pytest.raises(OomphError, match="RTX 9999"):
+        answers.answer_read({"path": str(command)})
 
 
 def test_a_name_that_no_model_has_is_not_called_too_large(port: int) -> None:

@@ -200,6 +200,8 @@ def test_what_is_not_ours_is_said_in_the_view(page: Any) -> None:
     paste(page, "how do I fine-tune Qwen3-8B on a 4090?")
     page.wait_for_selector("#view:not(.stale) .refusal")
     assert "not training" in page.inner_text("#view")
+    assert page.evaluate("() => getComputedStyle(document.getElementById('error-text')).opacity") == "0", "said once"
+    assert page.inner_text("#view button[data-box]") == "can I run gpt-oss-120b on 2x 4090?"
 
 
 def test_a_name_that_nobody_knows_has_buttons_for_what_was_meant(page: Any) -> None:

@@ -149,6 +149,11 @@ def all_engines() -> tuple[EngineProtocol, ...]:
     return tuple(map(engine_named, NAMES))
 
 
+def names_in(text: str) -> list[str]:
+    """Of the engines that are listed: "vllm, llama.cpp"; what is none is named as it stands, to be refused."""
+    return [name_of(word) or word for word in map(str.strip, text.split(",")) if word]
+
+
 def name_of(spelling: str) -> str:
     """The name that a spelling in --engine or of a program stands for; "" = none."""
     word = spelling.lower()

@@ -158,6 +158,7 @@ def _question(question: Understood, case: Case) -> Answer:
     fields: Answer = {"context": question.context, "users": question.users or ""}
     fields |= {"prefer": question.prefer} if question.command != "gpus" else {"cards": ", ".join(question.cards)}
     fields |= {flag.strip("-"): True for flag in question.flags}
+    fields |= {"engines": ", ".join(question.engines)} if question.command == "compare" else {}
     if question.command == "models":
         fields |= {"purpose": question.purpose or "chat", "only_engine": " ".join(question.engines)}
     rows = [_understood(question.typed(), "in oomph's words")]

@@ -115,6 +115,7 @@ def _context(case: Case) -> int:
 
 def answer_compare(case: Case) -> Answer:
     from oomph.answers.compare import compare
+    from oomph.engines.registry import names_in
     from oomph.web.page import page_of
 
     model = model_of(case)
@@ -122,7 +123,7 @@ def answer_compare(case: Case) -> Answer:
     with field("text"):
         comparison = compare(
             model, gpu=text(case, "gpu") or None, context=_context(case),
-            users=count(case, "users", 0, 4096, 0) or 1,
+            users=count(case, "users", 0, 4096, 0) or 1, engines=names_in(text(case, "engines")),
         )  # fmt: skip
     return {"html": page_of(comparison), "advice": comparison.advice}
 

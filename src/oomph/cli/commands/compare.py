@@ -36,19 +36,17 @@ def command(
     """
     from oomph.answers.compare import compare
     from oomph.cli.progress import progress
-    from oomph.engines.registry import name_of
+    from oomph.engines.registry import names_in
     from oomph.units import parse_tokens
 
-    words = filter(None, map(str.strip, engines.split(",")))
-    chosen = [name_of(word) or word for word in words]
     tokens = parse_tokens(context, what="--context") if context else 0
     prompt_tokens, output_tokens = (
         parse_tokens(text, what=option) if text else 0 for text, option in ((prompt, "--prompt"), (output, "--output"))
     )
     with progress("compare") as step:
         comparison = compare(
-            model, gpu=gpu, context=tokens, users=users, engines=chosen, prompt=prompt_tokens, output=output_tokens,
-            ttft=ttft, tpot=tpot / 1000, headless=headless, progress=step,
+            model, gpu=gpu, context=tokens, users=users, engines=names_in(engines), prompt=prompt_tokens,
+            output=output_tokens, ttft=ttft, tpot=tpot / 1000, headless=headless, progress=step,
         )  # fmt: skip
     show(comparison, as_json=as_json, html=html)
     return 0 if any(r.fits for r in comparison.rows) else 1

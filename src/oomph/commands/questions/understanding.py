@@ -76,6 +76,10 @@ def gpus_behind(line: str) -> tuple[str, str]:
         gpus = ARTICLE.sub("", line[match.end() :].strip().rstrip("?.! "))
         if not gpus.startswith("-") and is_gpu(gpus):
             return line[: match.start()], gpus
+        if words.CARD.match(gpus.lower()):
+            from oomph.sources.gpu import parse_gpus
+
+            parse_gpus(gpus)  # says that no such card is known
     return line, ""
 
 

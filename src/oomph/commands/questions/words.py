@@ -162,6 +162,9 @@ PARTS = late_pattern(
 )
 # What a card begins with: a number behind it that no card has is asked back.
 BRANDS = late_pattern(r"rtx|gtx|rx|radeon|geforce|quadro|tesla|instinct|arc|intel|amd|nvidia|tpu|npu|ascend|gaudi|groq")
+CARD = late_pattern(
+    r"(?:\d{1,3}\s?x?\s?)?(?:rtx|gtx|rx|radeon|geforce|quadro|tesla|instinct) ?[a-z]{0,4} ?\d{3,4}\b[^-]*$"
+)
 
 # Something died: its log says of what.
 NEEDS_LOG = "what a server died of is read from its log: paste its lines, or the whole of it"

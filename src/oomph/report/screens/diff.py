@@ -66,7 +66,15 @@ def _verdict(difference: Diff) -> Verdict:
     word = "THE SAME OUTCOME" if before == after else "ANOTHER OUTCOME"
     moved = [(change.before, change.after) for change in difference.changes if change.kind == "verdict"]
     first, last = moved[0] if moved and not difference.flags else (OUTCOMES[before], OUTCOMES[after])
-    return Verdict(word, after, f"{first} -> {last}")
+    return Verdict(word, after, f"{first} -> {last}" if first != last else _and_tokens(first, difference.changes))
+
+
+def _and_tokens(outcome: str, changes: Iterable[Change]) -> str:
+    """Of two plans that end alike, what one gives more than the other."""
+    tokens = next((change for change in changes if change.what == "kv_tokens"), None)
+    if tokens is None or not tokens.before or not tokens.after:
+        return f"{outcome}, both"
+    return f"{outcome}, both: {tokens.before:,} -> {tokens.after:,} tokens of KV cache"
 
 
 def _release(plan: Plan) -> str:

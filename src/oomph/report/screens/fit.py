@@ -150,7 +150,7 @@ def _front(fit: Fit, front: Sequence[Configuration]) -> Table:
     more = f"{len(front) - _ROWS} more with --all" if len(front) > _ROWS else ""
     rows = tuple(_row(each, each is fit.pick) for each in front)
     title = "What stands beside it"
-    return Table(title, columns, rows, button="Load", label="The front", below=41, more=more, tall=True,
+    return Table(title, columns, rows, button="Plan", label="The front", below=41, more=more, tall=True,
                  shown=_shown(front, fit.pick))  # fmt: skip
 
 

@@ -10,6 +10,8 @@ export function refusalView({message, hint = "", kind = "", field = "", meant = 
   const box = tag("div", {class: "empty refusal", "data-kind": kind}, tag("h1", {}, title), tag("p", {}, sentence(message)));
   const told = (meant.length && /^did you mean/.test(hint)) || /(^|\W)(oomph |--\w)/.test(hint) ? "" : hint; // the page has no command line
   if (told) box.append(tag("p", {}, sentence(told)));
+  const asked = /^oomph "(.+)"$/.exec(hint)?.[1]; // a question that has an answer
+  if (asked && !meant.length) box.append(tag("p", {class: "meant"}, tag("span", {}, "For instance"), tag("button", {type: "button", "data-box": asked}, asked)));
   if (meant.length) {
     const inBox = name => wrong && text.includes(wrong) ? text.replace(wrong, name) : name;
     const buttons = meant.map(name => tag("button", {type: "button", ...(field === "gpu" ? {"data-gpu": name} : {"data-box": inBox(name)})}, name));
