@@ -67,10 +67,11 @@ def test_compare_takes_of_engines_with_a_part_on_the_cpu_what_keeps_more_bits() 
 @pytest.mark.parametrize(("gpu", "gb_per_s"), [("P40", 347), ("GTX 1080 Ti", 484)])
 def test_pascal_multiplies_in_bytes(gpu: str, gb_per_s: int) -> None:
     """Its 16-bit units are 1/64 as fast as its 32-bit ones, and llama.cpp uses neither for products: a token of an 8B
-    takes its bytes over the memory's bandwidth."""
+    takes about twice its bytes over the memory's bandwidth (a GTX 1080 with 320 GB/s: 28 tokens/s of 5.7 GB were
+    published, tests/truth/llamacpp_steps.jsonl)."""
     answer = plan("llama-server -m Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 8192 -np 1", gpu=gpu, advise=False)
     known = timing(answer, None)
     assert known is not None
     rate = speed_of(known, 1).one_user
     ceiling = gb_per_s * 1e9 / answer.ranks[0].terms["weights"].bytes
-    assert ceiling / 2 < rate < ceiling
+    assert ceiling / 2.5 < rate < ceiling

@@ -34,6 +34,7 @@ class GpuRow(Struct, frozen=True):
     l2_bytes: int = 0  # 0 = not known
     market: Market = ""
     largest_allocation: int = 0  # bytes of one; 0 = whatever is free
+    clock: int = 0  # Hz, boost; 0 = not known
 
     def device(self, *, used_bytes: int | None = None, total_bytes: int = 0, ram_bytes: int = 0) -> Device:
         """As an engine sees it; a total that somebody read off the machine replaces the table's.
@@ -91,6 +92,8 @@ _RATES = {
     87: (2048, 0, 0),
     89: (1024, 2, 0),
     90: (4096, 2, 0),
+    100: (8192, 2, 4),
+    103: (8192, 2, 6),
     110: (8192, 2, 4),
     120: (1024, 2, 4),
     121: (1024, 2, 4),
@@ -136,7 +139,14 @@ def _decode(card: Card) -> GpuRow:
         l2_bytes=card.l2_mib * MIB,
         market=card.market,
         largest_allocation=card.largest,
+        clock=card.mhz * 1_000_000 or _clock(card, fp16),
     )
+
+
+def _clock(card: Card, fp16: int) -> int:
+    """At which its units do what the datasheet says."""
+    per_clock = _RATES[card.sm][0] if card.sm in _RATES and _vendor(card.driver) == "nvidia" else 0
+    return fp16 // (per_clock * card.sms) if per_clock else 0
 
 
 def _flops(card: Card) -> tuple[int, int, int]:

@@ -50,8 +50,8 @@ ERRORS: dict[tuple[bool, Layout], SpeedError] = {
 # llama.cpp and Ollama, one user (tests/truth/speeds-local.jsonl, tools/accuracy_llamacpp_speed.py --local), 18 Nov
 # 2026: 46 rows written down first, predicted once; five name models or cards that are not known. Lengths of prompts
 # are not given, 50 tokens were assumed. Five rows with experts say little of nine in ten: their factor is wider.
-LLAMACPP_DENSE = SpeedError("dense models with llama.cpp", 36, 32, 34, 1.65, 19, first_near=14)
-LLAMACPP_EXPERTS = SpeedError("models with experts with llama.cpp", 5, 5, 5, 1.6, 4, first_near=2)
+LLAMACPP_DENSE = SpeedError("dense models with llama.cpp and one user", 36, 32, 34, 1.65, 19, first_near=14)
+LLAMACPP_EXPERTS = SpeedError("models with experts with llama.cpp and one user", 5, 5, 5, 1.6, 4, first_near=2)
 
 # SGLang (tools/accuracy_speed.py --sglang), 18 Nov 2026: 38 rows written down first, predicted once with the shares of
 # the peak that were set on vLLM's speeds. Rows on several GPUs are not held.

@@ -89,11 +89,19 @@ class PlainFactors(Struct, frozen=True):
     compute: float = 0.0  # of the dense FP16 peak; above 1 where the kernels multiply in 8 bits
     experts: float = 0.0
     attention: float = 0.0
+    # What kernels that are the same on every card do at most, in one SM and clock; 0 = no limit is known
+    tile_flops: int = 0  # of large products
+    vector_weights: float = 0.0  # quantised weights times the tokens of a small batch
     kernel_us: float = 2.5
+    kernel_clocks: int = 0  # instead, where the card's clock is known
     sequence_us: float = 20.0
     request_ms: float = 3.5
     response_ms: float = 8.0
     tokenizer_rate: float = 500_000.0
+
+    def kernel(self, card: GpuRow) -> float:
+        """Seconds of a kernel of a captured graph, beyond what it reads."""
+        return self.kernel_clocks / card.clock if self.kernel_clocks and card.clock else self.kernel_us / 1e6
 
 
 # FLOP/s of 16-bit products for each byte per second of bandwidth: M1 Max 10.4 T beside 400 GB/s, M4 Pro 9.2 T beside
@@ -137,7 +145,8 @@ class _Pace(Struct, frozen=True):
     device: Device
     card: GpuRow
     bandwidth: float  # of what is reached
-    flops: float  # of the dense FP16 peak
+    flops: float  # of the dense FP16 peak, and no more than the tiles do
+    weights: float = 0.0  # that small batches multiply in a second; 0 = as many as are read
 
 
 def slowest(devices: Sequence[Device]) -> Device:
@@ -156,13 +165,15 @@ def _pace(plan: Plan, factors: PlainFactors, parallel: int) -> _Pace | None:
             device = slowest(group)
             weights[device] = weights.get(device, 0) + size
     cards = {device: card_of(device) for device in weights or gpus[:1]}
-    rates: dict[Device, tuple[float, float]] = {}
+    rates: dict[Device, tuple[float, float, float]] = {}
     for device, card in cards.items():
         if card is None or not card.fp16_flops:
             return None
         share = factors.bandwidth or shares_of(card).bandwidth
-        rates[device] = (device.bandwidth or card.bandwidth) * share, float(card.fp16_flops)
-    if not plan.ranks or not rates or not all(all(rate) for rate in rates.values()):
+        clocks = float(card.clock * card.sm_count)
+        flops = min(float(card.fp16_flops), factors.tile_flops * clocks or float(card.fp16_flops))
+        rates[device] = (device.bandwidth or card.bandwidth) * share, flops, factors.vector_weights * clocks
+    if not plan.ranks or not rates or not all(all(rate[:2]) for rate in rates.values()):
         return None
     device = slowest(tuple(rates))
     card = cards[device]
@@ -170,8 +181,9 @@ def _pace(plan: Plan, factors: PlainFactors, parallel: int) -> _Pace | None:
     if len(rates) == 1:
         return _Pace(device, card, *rates[device])
     total = sum(weights.values())
-    bandwidth, flops = (total / sum(weights[d] / rates[d][which] for d in rates) for which in (0, 1))
-    return _Pace(device, card, bandwidth, flops)
+    limits = range(3) if all(rate[2] for rate in rates.values()) else range(2)
+    together = [total / sum(weights[d] / rates[d][which] for d in rates) for which in limits]
+    return _Pace(device, card, *together)
 
 
 def plain_timing(
@@ -196,14 +208,21 @@ def plain_timing(
     expert_share = share / (factors.expert_bandwidth or share)
     active, routed, experts = _parameters(model)
     flops = pace.flops * parallel
+    all_routed = routed * experts[0] / experts[1] if experts else 0.0
+    head = model.hidden_size * model.vocab_size
 
     def ticks(seconds: float) -> int:
         return round(seconds * SECOND)
 
+    def reading(size: float, weights: float, elsewhere: float = 0.0, factor: float = 1.0) -> float:
+        """Seconds for `size` bytes of so many weights in a small batch; other bytes of them lie elsewhere."""
+        here = weights / parallel * size / (size + elsewhere) if size else 0.0
+        return max(size / bandwidth * factor, here / pace.weights if pace.weights else 0.0)
+
     groups = _groups(model.layers, kv_bytes / parallel)
     reduces, reduce = 2 * len(model.layers), all_reduce(card, parallel)
-    kernels = sum(layer_kernels(layer, card) for layer in model.layers) / 1e6
-    kernels *= Factors().launch_us if eager else factors.kernel_us
+    kernel = Factors().launch_us / 1e6 if eager else factors.kernel(card)
+    kernels = kernel * sum(layer_kernels(layer, card) for layer in model.layers)
     return Timing(
         StepTime(
             base=ticks(factors.overhead_ms / 1e3 + kernels + reduces * reduce.call),
@@ -211,11 +230,11 @@ def plain_timing(
             reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
             reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
             large=LARGE // (2 * model.hidden_size),
-            weights=ticks(read["linear"] / bandwidth + far.linear / reach + copied),
+            weights=ticks(reading(read["linear"], active, far.linear) + far.linear / reach + copied),
             linear=ticks(2.0 * active / (flops * compute)),
-            head=ticks(read["head"] / bandwidth),
-            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * compute)),
-            experts=ticks(read["experts"] / bandwidth * expert_share + touched) if experts else 0,
+            head=ticks(reading(read["head"], head)),
+            head_linear=ticks(2.0 * head / (flops * compute)),
+            experts=ticks(reading(read["experts"], all_routed, far.experts, expert_share) + touched) if experts else 0,
             expert_linear=ticks(2.0 * routed / (flops * (factors.experts or known.experts))),
             num_experts=experts[0] if experts else 0,
             top_k=experts[1] if experts else 0,
