@@ -1,5 +1,6 @@
 """`oomph run -- vllm serve ...`: plan, start, show predicted next to actual, and on failure explain at once."""
 
+import os
 import sys
 from typing import Any
 
@@ -27,6 +28,13 @@ def command(
     """
     if not words:
         raise CommandError("no command to run", hint="oomph run -- vllm serve MODEL")
+    if not hasattr(os, "killpg"):
+        hint = (
+            "in WSL, where vLLM runs, it does; here: oomph plan -- COMMAND before the start, oomph explain LOG after it"
+        )
+        raise CommandError(
+            "oomph run passes signals on to a group of processes, which Windows does not have", hint=hint
+        )
     plan = _plan(list(words), gpu, engine)
     if plan is not None and not plan.fits:
         if not force:
@@ -61,7 +69,6 @@ _VARIABLE = "OOMPH_SNAPSHOT"  # which the plugin inside of vLLM reads
 
 def _record(path: str) -> None:
     """The engine records its own memory: its plugin has to be where the engine is."""
-    import os
     from importlib.util import find_spec
 
     os.environ[_VARIABLE] = os.path.abspath(path)
@@ -70,8 +77,6 @@ def _record(path: str) -> None:
 
 
 def _say_recorded(path: str) -> None:
-    import os
-
     if os.path.exists(path):
         _say(f"its memory when it died: oomph explain {path}")
     else:
