@@ -1,7 +1,8 @@
-"""39 logs of the real llama-server (v0.5.0), half of them at its default verbosity: stage and cause.
+"""50 logs of the real llama-server (v0.5.0), half of them at its default verbosity: stage and cause.
 
 On a software Vulkan device of a set size (w: weights, k: cache, c: compute buffer), with files and flags it refuses
-(n), and on a CPU (g, h: served until it was ended; three of them crashed while they answered)."""
+(n), and on a CPU (g, h: served until it was ended; three of them crashed while they answered); d: its start without
+HTTP, drafts and embeddings among them."""
 
 from __future__ import annotations
 

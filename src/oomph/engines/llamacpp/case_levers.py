@@ -24,6 +24,9 @@ FLAGS = {
     "kv_dtype": CaseRow("-fa on -ctk q8_0 -ctv q8_0", "8-bit KV values", 3, "cache_type"),
     "flash": CaseRow("-fa on", "", 0, "flash_attn"),
     "batch": CaseRow("-ub 256", "slower prompt processing", 1, "ubatch_size"),
+    "draft_layers": CaseRow(
+        "-ngld 0   (the draft model on the CPU; or start without -md)", "slower drafts", 1, "n_gpu_layers_draft"
+    ),
     "op_offload": CaseRow("--no-op-offload", "what is on the CPU is multiplied there: slower prompts", 1),
     "quant_kv": CaseRow("-ctk q8_0 -ctv q8_0", "8-bit KV values", 3, "cache_type"),
     "sequences": CaseRow("-np 1", "one request at a time", 2, "slots"),

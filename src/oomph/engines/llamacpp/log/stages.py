@@ -7,6 +7,7 @@ phase.
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from oomph.doctor.reading.meanings import READY
 from oomph.facts.loglines import compiled
@@ -15,6 +16,7 @@ from oomph.ir.evidence import Placed
 from oomph.ir.observation import Observation
 from oomph.text.late import late_pattern
 
+_MARKS = ("lc_line", "sign_error")  # whose a line is, and that it is an error
 BEHIND = 8  # observations behind a failed allocation that may still be about it
 
 # words that name the phase whatever stands before them; the first row that is there wins
@@ -75,6 +77,11 @@ def harmless(observations: Sequence[Observation], index: int) -> bool:
     return observations[index].kind == "lc_malloc" and pinned
 
 
+def _window(observations: Sequence[Observation], index: int) -> list[Observation]:
+    """What may still be about it: a line has several rows, and those that say nothing of their own do not count."""
+    return list(islice((o for o in observations[index:] if o.kind not in _MARKS), BEHIND))
+
+
 def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:
     """`reached`: the stage that the lines before the failure had got to."""
     placed = _phase(observations, index)
@@ -99,7 +106,7 @@ def _warming_up(before: Sequence[Observation]) -> bool:
 
 def _phase(observations: Sequence[Observation], index: int) -> Placed | None:
     """By what llama.cpp or Ollama say of it."""
-    failure, window = observations[index], observations[index : index + BEHIND]
+    failure, window = observations[index], _window(observations, index)
     kinds = {o.kind for o in window}
     if failure.kind == "ol_panic":
         return panic(str(failure.values.get("map", ""))), "message"
@@ -124,7 +131,7 @@ def _runner_died(observations: Sequence[Observation], index: int) -> Placed:
     if sentence == "other":  # an exit status or an assertion: the runner's own lines say how far it was
         before = _load_lines(observations[:index]) or _load_lines(observations)  # a client's words come first
         return (before, "milestone") if before is not None else ("other", "guess")
-    kinds = {o.kind for o in observations[index : index + BEHIND]}
+    kinds = {o.kind for o in _window(observations, index)}
     compute = sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"}
     if sentence == "weights_load" and not compute and _BARE.search(str(observations[index].values.get("why", ""))):
         return sentence, "guess"
@@ -140,7 +147,7 @@ _BARE = late_pattern(
 
 def _by_words_of_ggml(observations: Sequence[Observation], index: int, reached: StageName | None) -> Placed | None:
     """By who asked ggml for the memory, which has the same words for several stages."""
-    failure, window = observations[index], observations[index : index + BEHIND]
+    failure, window = observations[index], _window(observations, index)
     kinds = {o.kind for o in window}
     if projector(observations[:index]):
         return "kv_alloc", "milestone"

@@ -10,8 +10,8 @@ buffer".
 Look-alikes: B02 (KV or compute buffers; the line behind the failure tells).
 
 What fixes it: fewer layers on the GPU (-ngl, num_gpu, LM Studio's slider); experts on the CPU (--n-cpu-moe, -ot
-exps=CPU); another -ts; a smaller quantisation. Where the log shows enough room on the card and little on the host: host
-memory.
+exps=CPU); another -ts; a smaller quantisation; a draft model on the CPU (-ngld 0) where it is what does not fit. Where
+the log shows enough room on the card and little on the host: host memory.
 
 What does not: -c: the context comes later.
 
@@ -55,7 +55,8 @@ def match(case: Case) -> Finding | None:
     place = f"device {device}" if device is not None else buffer or "a device"
     if tried and free and tried < 0.95 * free and (short := _host(case, tried)):
         return _host_short(case, place, tried, free, short)
-    text = f"The weights meant for {place} do not fit there"
+    draft = _is_draft(case)
+    text = f"The {'draft model' if draft else 'weights'} meant for {place} {'does' if draft else 'do'} not fit there"
     text += f": {gib(tried)} in one buffer" if tried else ""
     text += f", {gib(free)} free." if free else "."
     if tried and free and tried > 3 * free:
@@ -67,14 +68,20 @@ def match(case: Case) -> Finding | None:
         text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."
     layers = _layers(case, tried, free)
     experts = ["experts"] if case.value("lc_experts", "count") != 0 else []
-    remedies: tuple[Named, ...] = (("layers", layers or None), *experts, "overhead", "evict", "checkpoint")
+    first = ["draft_layers", "context"] if draft else []  # the main model's cache is there by then
+    remedies: tuple[Named, ...] = (*first, ("layers", layers or None), *experts, "overhead", "evict", "checkpoint")
     return Finding(
         Tier.COMPUTED if case.has(*_KINDS) else Tier.LIKELY,
         text,
         case.line(*_KINDS, "memory_short"),
         remedies,
-        {"context": "the KV cache is allocated after the weights"},
+        {} if draft else {"context": "the KV cache is allocated after the weights"},
     )
+
+
+def _is_draft(case: Case) -> bool:
+    """The model itself is loaded: "failed to load draft model" is said of the second file alone."""
+    return any("draft model" in observation.text for observation in case.all("lc_load_failed"))
 
 
 def _free(case: Case) -> int | None:
