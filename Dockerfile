@@ -3,7 +3,7 @@
 #   docker run --rm -v "$PWD:/work:ro" oomph check --gpu "RTX 4090" .
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src src
 COPY docs/man docs/man
 RUN python -m venv /oomph && /oomph/bin/pip install --no-cache-dir '.[ui,mcp]'

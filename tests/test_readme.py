@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -55,6 +58,33 @@ def test_it_is_short() -> None:
 
 def test_its_chart_is_that_of_the_table_of_peers() -> None:
     assert peers_chart.PICTURE.read_text() == peers_chart.chart(peers_chart.figures(peers_chart.PAGE.read_text()))
+
+
+@pytest.fixture
+def on_an_index(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """The README as the build writes it, for an address of the repository."""
+    hatchling = ModuleType("hatchling.metadata.plugin.interface")
+    hatchling.MetadataHookInterface = object  # type: ignore[attr-defined]
+    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, hatchling.__name__, hatchling)
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))
+    return lambda repository: str(hook["elsewhere"](README, repository, "1.2.3"))
+
+
+def test_on_an_index_no_link_leads_nowhere(on_an_index: Callable[[str], str]) -> None:
+    here, bare, linked = (
+        re.findall(r"\]\(([^)]+)\)", text) for text in (README, on_an_index(""), on_an_index("https://g/o"))
+    )
+    assert here and all((ROOT / target).exists() for target in here)
+    assert bare == []
+    assert linked == [f"https://g/o/{'raw' if t.endswith('.svg') else 'blob'}/v1.2.3/{t}" for t in here]
+
+
+def test_on_an_index_it_is_installed_from_there(on_an_index: Callable[[str], str]) -> None:
+    text = on_an_index("")
+    assert "pip install oomph " in text and "uvx oomph" in text and 'pip install "oomph[all]"' in text
+    assert "in a clone;" not in text and 'install ".' not in text
 
 
 # that every command runs is checked by tests/test_docs_run.py, for all documents
