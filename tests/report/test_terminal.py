@@ -2,9 +2,11 @@ import io
 
 from hypothesis import given, strategies as st
 
+from oomph.report.answer import Column, Row, Table
 from oomph.report.bars import bar
 from oomph.report.parts import PARTS
-from oomph.report.terminal import Style, clean, folded, length, title, wrap
+from oomph.report.table import table_lines
+from oomph.report.terminal import Style, clean, command_lines, folded, length, title, wrap
 
 
 class Terminal(io.StringIO):
@@ -57,3 +59,23 @@ def test_a_bar_is_as_wide_as_it_may_be():
 def test_no_bar_is_wider_than_the_screen(parts, total, width):
     names = ("context", "weights", "activations", "graphs", "KV")
     assert length(bar(list(zip(names, parts, strict=True)), total, PLAIN, width)) <= width
+
+
+def test_variables_before_a_command_are_torn_and_a_flag_keeps_its_value():
+    command = "OLLAMA_NUM_PARALLEL=8 OLLAMA_CONTEXT_LENGTH=8192 ollama run hf.co/owner/model:Q4 --verbose"
+    lines = command_lines(command, 50, 4)
+    assert all(len(line) <= 50 for line in lines) and lines[0].endswith(" \\")
+    assert " ".join(line.strip().removesuffix(" \\") for line in lines) == command
+    kept = command_lines("vllm serve m --speculative-config {...} --max-model-len 4096", 40, 4)
+    assert [line.strip() for line in kept][1:] == ["--speculative-config {...} \\", "--max-model-len 4096"]
+
+
+def test_words_that_do_not_fit_beside_their_figures_stand_below_them():
+    columns = (Column("free", 8, is_number=True), Column("model", gap="  "), Column("kept", gap=" "))
+    rows = (Row(("1", "short", "Q8")), Row(("2", "a-model-of-a-long-name", "Q8")), Row(("3", "x" * 36, "Q8")))
+    lines = table_lines(Table("t", columns, rows), PLAIN, 40, everything=True)
+    assert lines[1:] == [
+        "         1  short Q8", "         2  a-model-of-a-long-name Q8", "         3", f"    {'x' * 36}", "    Q8",
+    ]  # fmt: skip
+    narrow = table_lines(Table("t", columns, rows[1:2]), PLAIN, 35, everything=True)
+    assert narrow[1:] == ["         2  a-model-of-a-long-name", "            Q8"]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.answers.plan import run
 from oomph.errors import CannotPlan, OomphError
-from oomph.ir import Deployment, Device, Outcome, Plan
+from oomph.ir import STAGE_WORDS, Deployment, Device, Outcome, Plan
 from oomph.ir.printed import Printed
 from oomph.pack import exact, plain
 from oomph.pack.fill import OBJECTIVE, Filler, Progress
@@ -242,7 +242,11 @@ def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> st
         plan = run(replace(deployment, gpus=(largest,) * gpus_of(deployment)))
     except OomphError as refused:
         return f"{name} cannot be planned: {refused.message}"
-    return f"{name} does not start even alone on {largest.name}: {plan.verdict.message or 'too close to call'}"
+    verdict = plan.verdict
+    why = verdict.message or "too close to call"
+    if verdict.short_bytes and verdict.stage:
+        why = f"out of memory {STAGE_WORDS[verdict.stage][1]}, {gib(verdict.short_bytes)} short"
+    return f"{name} does not start even alone on {largest.name}: {why}"
 
 
 def _cache_bytes(plan: Plan) -> int:

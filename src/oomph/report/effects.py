@@ -61,7 +61,10 @@ def _line(row: Row, fits: bool, width: int, widest: int) -> list[str]:
     why = "; ".join(dict.fromkeys(words for words in (costs, clean(row.judged.why)) if words))
     if why and len(head) < start - 1 and start + len(why) <= width:
         return [f"{head:<{start}}{why}"]
-    return [head.rstrip(), *(wrap(why, width, " " * (len(column) + 4)) if why else [])]
+    return [
+        *wrap(row.label, width, head[: len(column) + 2], " " * (len(column) + 4)),
+        *(wrap(why, width, " " * (len(column) + 4)) if why else []),
+    ]
 
 
 def _signed(n: int) -> str:

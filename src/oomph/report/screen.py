@@ -26,6 +26,7 @@ from oomph.report.answer import (
     Plots,
     Quote,
     Reasons,
+    Series,
     Shares,
     Table,
     Verbatim,
@@ -264,15 +265,19 @@ def _pairs(block: Pairs, screen: Screen) -> list[str]:
 
 
 def _plots(block: Plots, screen: Screen) -> list[str]:
-    width = screen.width - 16
+    drawn = [(plot.xs, series, _top(series)) for plot in block.plots for series in plot.series]
+    ends = [f"{top:,.0f}{series.unit}" for _, series, top in drawn]
+    width = screen.width - 13 - max(map(len, ends), default=0)
     if not block.on_screen or width < 20:
         return []
-    lines = []
-    for plot in block.plots:
-        for series in plot.series:
-            top = max(1.0, *series.ys) if series.top is None else series.top
-            lines.append(f"  {series.label:<9} {_spark(plot.xs, series.ys, top, width)} {top:,.0f}{series.unit}")
+    lines = [
+        f"  {series.label:<9} {_spark(xs, series.ys, top, width)} {end}" for (xs, series, top), end in zip(drawn, ends)
+    ]
     return [*lines, f"  {'':<9} 0{block.end:>{width - 1}}"]
+
+
+def _top(series: Series) -> float:
+    return max(1.0, *series.ys) if series.top is None else series.top
 
 
 def _spark(xs: Sequence[float], ys: Sequence[float], top: float, width: int) -> str:

@@ -27,9 +27,10 @@ def table_lines(table: Table, style: Style, width: int, *, everything: bool) -> 
 
 def _lines(cells: list[str | Cell], columns: list[Column], indent: int, style: Style, width: int) -> list[str]:
     """Figures end where their column does, words begin where it begins; who is too long moves what follows. The last
-    words go on below where they begin."""
-    line, end = " " * indent, indent
-    for value, column in zip(cells, columns, strict=True):
+    words go on below where they begin, and stand below the figures where one of them is too long for that."""
+    figures = max((number for number, column in enumerate(columns) if column.is_number), default=-1)
+    line, end, before = " " * indent, indent, ""
+    for number, (value, column) in enumerate(zip(cells, columns, strict=True)):
         cell = value if isinstance(value, Cell) else Cell(value)
         text = clean(cell.text) or "█" * round(column.width * sum(piece.share for piece in cell.bar))
         if column.is_path and length(line) + len(column.gap) + len(text) > width:
@@ -39,10 +40,21 @@ def _lines(cells: list[str | Cell], columns: list[Column], indent: int, style: S
             line += " " * max(1 if line.strip() else 0, end - length(line) - len(text))
         elif text or column.width:
             line += column.gap if length(line) >= start else " " * (start - length(line))
+        before = line if number == figures + 1 else before
         if column is columns[-1] and not column.is_number:
-            return [folded.rstrip() for folded in wrap(_painted(text, cell, style), width, line, " " * length(line))]
+            lines = wrap(_painted(text, cell, style), width, line, " " * length(line))
+            line += _painted(text, cell, style)
+            whole = figures < 0 or max(map(length, lines)) <= width
+            return [one.rstrip() for one in (lines if whole else _below(before, line[len(before) :], width))]
         line += _painted(text, cell, style)
     return [line.rstrip()]
+
+
+def _below(figures: str, words: str, width: int) -> list[str]:
+    lines = wrap(words, width, figures, " " * length(figures))
+    if max(map(length, lines)) <= width:
+        return lines
+    return [figures, *wrap(words, width, " " * max(4, width - length(words)), " " * 4)]
 
 
 def _painted(text: str, cell: Cell, style: Style) -> str:

@@ -101,6 +101,12 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def _torn(piece: str) -> list[str]:
+    """Words that are more than a line: variables before a command, several values of a flag."""
+    words = _WORDS.findall(piece)
+    return [" ".join(words[:2]), *words[2:]] if _FLAG.match(piece) else words
+
+
 def command_lines(command: str, width: int, indent: int) -> list[str]:
     """Over several lines, ready to be pasted: flags stay with their values."""
     pieces: list[str] = []
@@ -109,6 +115,8 @@ def command_lines(command: str, width: int, indent: int) -> list[str]:
             pieces[-1] += f" {word}"
         else:
             pieces.append(word)
+    room = width - indent - 4
+    pieces = [part for piece in pieces for part in (_torn(piece) if len(piece) > room else [piece])]
     rows = pieces[:1]
     for piece in pieces[1:]:
         if indent + len(rows[-1]) + len(piece) + 3 <= width:
