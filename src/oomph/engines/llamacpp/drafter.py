@@ -31,8 +31,10 @@ class Extra(Struct, frozen=True):
     kv: int
     compute: int
     compute_high: int
+    state: int = 0
     host_weights: int = 0
     host_kv: int = 0
+    host_state: int = 0
     host_compute: int = 0
     output: int = 0
 
@@ -65,12 +67,13 @@ class Drafter(Struct, frozen=True):
         host = measured.host
         extras = [Extra(
             self.name, -1, 0, 0, 0, 0, host_weights=0 if self.is_within else host.weights,
-            host_kv=host.kv + host.state, host_compute=host.compute.nbytes, output=measured.output,
+            host_kv=host.kv,
+            host_state=host.state, host_compute=host.compute.nbytes, output=measured.output,
         )]  # fmt: skip
         for device, use in zip(devices, measured.devices, strict=True):
             weights, buffer = 0 if self.is_within else use.weights, use.compute
             if weights or use.kv or use.state or buffer.nbytes:
-                extras.append(Extra(self.name, device, weights, use.kv + use.state, buffer.nbytes, buffer.high))
+                extras.append(Extra(self.name, device, weights, use.kv, buffer.nbytes, buffer.high, state=use.state))
         return extras
 
     def _renumbered(self, main: Settings, units: int, gpus: int) -> tuple[tuple[str, str], ...]:

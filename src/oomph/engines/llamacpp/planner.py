@@ -116,7 +116,7 @@ def _beside(
         for drafter in drafters:
             assert placed is not None
             extras += drafter.extras(with_context(settings, context), placed, free, backend, fitting=True)
-        return [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(free))]
+        return [sum(e.weights + e.kv + e.state + e.compute for e in extras if e.device == i) for i in range(len(free))]
 
     return lru_cache(beside)
 
@@ -191,7 +191,8 @@ def _rank(
                          {**use.parts, **{e.name: e.weights for e in extras}}, "tensors of the layers on this GPU"),
         "kv_cache": _term("kv_cache", use.kv + sum(e.kv for e in extras), "exact",
                           {k: n for k, n in use.kv_parts.items() if k != "state"}, "cells x key and value widths"),
-        "state": _term("state", use.state, "exact", {}, "recurrent layers, one state a sequence"),
+        "state": _term("state", use.state + sum(e.state for e in extras), "exact", {},
+                       "recurrent layers, one state a sequence"),
         "compute": Term(
             "compute",
             use.compute.nbytes + sum(e.compute for e in extras),
@@ -315,13 +316,14 @@ def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequ
         "overrides": [f"{p}={t}" for p, t in settings.overrides],
         "host": {
             "weights": host.weights + sum(e.host_weights for e in extras),
-            "kv_cache": host.kv + sum(e.host_kv for e in extras), "state": host.state,
+            "kv_cache": host.kv + sum(e.host_kv for e in extras),
+            "state": host.state + sum(e.host_state for e in extras),
             "compute": host.compute.nbytes + sum(e.host_compute for e in extras),
             "output": measured.output + sum(e.output for e in extras), "prompt_cache_limit": CACHE_RAM,
             "parts": host.parts, "repacked": measured.repacked,
         },
         "fit": {"on": settings.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
-        "beside": list(dict.fromkeys(e.name for e in extras if e.weights or e.kv or e.compute)),
+        "beside": list(dict.fromkeys(e.name for e in extras if e.weights or e.kv or e.state or e.compute)),
     }  # fmt: skip
 
 
