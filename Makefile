@@ -38,7 +38,7 @@ pytest: .venv/.dev
 long: .venv/.dev
 	OOMPH_RANDOM=1 OOMPH_SIMULATE_CASES=500 OOMPH_FIT_PROBLEMS=200 ONE_VOICE=200 OOMPH_GREEN=2000 OOMPH_REFUSALS=all OOMPH_REGRET=300 OOMPH_ACTIONS=200 OOMPH_EXCERPTS=all $(BIN)/python -m pytest -n auto --dist worksteal \
 	  tests/simulate/test_agreement.py tests/engines/trtllm/test_trtllm_scheduler.py tests/engines/sglang/test_scheduler.py tests/search/test_exact.py \
-	  tests/search/test_regret.py tests/pack/test_pack_regret.py \
+	  tests/search/test_regret.py tests/search/test_regret_of_files.py tests/pack/test_pack_regret.py \
 	  tests/advice/test_one_voice.py tests/advice/test_refused.py tests/test_green.py tests/web/test_user_actions.py tests/doctor/test_excerpts.py
 
 # TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth

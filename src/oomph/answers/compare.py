@@ -14,7 +14,7 @@ from oomph.ir import Device, Model, Plan
 from oomph.ir.objective import reads_well, serving_objective, slowness
 from oomph.ir.printed import Printed
 from oomph.search.offer import batched_offer
-from oomph.search.placed import typed
+from oomph.search.placed import Places, typed
 from oomph.search.request import Want
 from oomph.search.screen import SCREEN, with_screen
 from oomph.search.solve import Progress
@@ -64,7 +64,7 @@ class Comparison(Printed, frozen=True):
 
 
 def comparable() -> tuple[str, ...]:
-    return tuple(engine.name for engine in all_engines() if fills(engine, "offer") or fills(engine, "fit_knobs"))
+    return tuple(engine.name for engine in all_engines() if fills(engine, "ways") or fills(engine, "fit_knobs"))
 
 
 def compare(
@@ -157,7 +157,7 @@ def _offer(
     try:
         if engine.layout == "ranks":
             return batched_offer(engine, model, gpus, want, headless=headless)
-        return engine.offer(model, cards, want.context, want.users or 1, run)
+        return Places(model, cards, want, engine, run).best()[0]
     except CannotPlan as refusal:
         return Offer(None, why=refusal.message, checkpoint=model)
 

@@ -165,7 +165,7 @@ def next_step(plan: Plan) -> str:
     cards = Counter(map(_card_words, plan.deployment.gpus))
     gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())
     model, own = quote(plan.deployment.model), engine_of(plan.deployment)
-    is_searched = any(fills(own, method) for method in ("fit_knobs", "offer"))
+    is_searched = any(fills(own, method) for method in ("fit_knobs", "ways"))
     engine = f" --engine {own.name}" if own.name != DEFAULT and is_searched else ""
     return f"oomph fit {model} --gpu {quote(gpus)}{engine}, or oomph gpus {model}{engine}"
 

@@ -108,6 +108,14 @@ class Offer(Struct, frozen=True):
     at: "Callable[[int], Offer] | None" = None  # the same choice with another context
 
 
+class Way(Struct, frozen=True):
+    """One way to serve a model, of an engine that places layers: a file, its cache, and what is on the CPU."""
+
+    standing: Mapping[str, float]  # by the measures of ir/objective.py, what is known of it without a plan
+    at: "Callable[[int, int], Offer]"  # with a context for each of so many users
+    is_usual: bool = False  # people can read along with it also where nobody knows the speed
+
+
 class SafeShare(NamedTuple):
     """How much of its GPUs a plan may be given."""
 
@@ -396,9 +404,9 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION. Without `whole` experts may be on the CPU."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def offer(self, model: str, gpus: "tuple[Device, ...]", context: int, users: int, planner: Planner) -> Offer:
-        """The most exact checkpoint of a model that this engine can serve to so many users on these GPUs, by `planner`.
-        Engines that batch requests are asked through `fit` (search/offer.py)."""
+    def ways(self, model: str, gpus: "tuple[Device, ...]", planner: Planner) -> tuple[Way, ...]:
+        """In which ways an engine that places layers can serve a model on these GPUs, by `planner`: the most exact file
+        first, whole ones before those beside the CPU. Engines that batch requests are asked through `fit`."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
 
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------

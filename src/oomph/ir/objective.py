@@ -94,19 +94,23 @@ _AHEAD = {"context": "context", "users": "users", "speed": "speed"}
 
 
 def serving_objective(
-    *, checkpoint: str = "", context: int = 0, users: int = 0, prefer: str = "", also: Sequence[str] = ()
-) -> Objective:
-    """For one model on some GPUs. `also`: further things that were asked for and are never given up, in words."""
-    names, measures = list(SERVING), dict(SERVING)
+    *, checkpoint: str = "", context: int = 0, users: int = 0, prefer: str = "", also: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> Objective:  # fmt: skip
+    """For one model on some GPUs. `also`: further things that were asked for and are never given up, in words.
+    `without`: measures that a search does not have."""
+    names, measures = [name for name in SERVING if name not in without], dict(SERVING)
     if context:  # what is asked for is met or not; more of it counts where it is preferred
         names = [name for name in names if name not in ("length", "enough", *(["context"] * (prefer != "context")))]
-    if users and prefer != "users":
+    if users and prefer != "users" and "users" in names:
         names.remove("users")
     if not checkpoint:
         names.remove("checkpoint")
     if prefer == "quality":
         names.remove("kv_bits")
-        names.insert(names.index("graphs"), "kv_bits")
+        names.insert(
+            names.index("graphs" if "graphs" in names else "enough" if "enough" in names else "steps"), "kv_bits"
+        )
     elif _AHEAD.get(prefer) in names:
         names.remove(_AHEAD[prefer])
         names.insert(names.index("precision"), _AHEAD[prefer])

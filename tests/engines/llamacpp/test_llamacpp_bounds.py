@@ -19,6 +19,7 @@ from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINC
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.facts.ollama import defaults
 from oomph.ir.deployment import Deployment, Engine
+from oomph.search import placed
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
 
@@ -238,15 +239,20 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
     ("users", "fits", "most"), [(1, {1}, 1), (1, {1, 4}, 4), (2, {2, 8, 4}, 8), (8, {8}, 8), (4, {4, 1}, 4)]
 )
 def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(offer, "SLOTS", (8, 4, 2))
+    monkeypatch.setattr(placed, "_SLOTS", (8, 4, 2))
+    monkeypatch.setattr(placed.Places, "rate", lambda *_: None)
     monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": int(words[1])}))
-    monkeypatch.setattr(offer, "_rate", lambda plan, users: None)
 
-    def planner(deployment: Any) -> Any:
+    def planner(deployment: Any, _: Any) -> Any:
         slots = deployment.flags["slots"]
         return _served(slots, "fits" if slots in fits else "fails")
 
-    answer = offer.best(lambda choice, _: (choice.quant, str(choice.slots)), 8, TWO, ("Q8_0",), users, planner)
+    def ways(_: str, gpus: Any, planner: Any) -> Any:
+        return offer.ways_of(lambda one, _: (one.quant, str(one.slots)), gpus, ("Q8_0",), planner, placed=False)
+
+    engine: Any = SimpleNamespace(ways=ways)
+    places = placed.Places("Qwen/Qwen3-8B", TWO, placed.Want(8192, users), engine, planner)
+    answer, _ = places.best()
     assert (answer.users, answer.words) == (float(most), ("Q8_0", str(most)))
 
 
@@ -265,7 +271,8 @@ def test_an_offer_that_does_not_hold_them_says_why(
     plan: Any, users: int, why: str, served: float, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
-    answer = offer.best(lambda choice, _: (choice.quant, str(choice.slots)), 8, TWO, ("Q8_0",), users, lambda _: plan)
+    ways = offer.ways_of(lambda one, _: (one.quant, str(one.slots)), TWO, ("Q8_0",), lambda _: plan, placed=False)
+    answer = ways[-2].at(8, users)
     assert answer.why.startswith(why) and answer.users == served
 
 

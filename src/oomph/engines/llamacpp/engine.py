@@ -68,7 +68,7 @@ class LlamaCpp(GgufEngine):
     controls = part("engines.llamacpp.controls", "CONTROLS")
     log_rows = part("facts.llamacpp.logs", "ROWS")
     card_search = part("engines.llamacpp.cards", "card_search")
-    offer = part("engines.llamacpp.offer", "offer")
+    ways = part("engines.llamacpp.offer", "ways")
     levers = part("engines.llamacpp.levers", "levers")
     refusal_levers = part("engines.llamacpp.levers", "refusal_levers")
     simulation = part("engines.llamacpp.scheduler.build", "build")

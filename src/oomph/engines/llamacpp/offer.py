@@ -1,25 +1,22 @@
-"""What llama.cpp can do for a model on some GPUs, best by the objective of a search: the most exact GGUF that stays on
-them and that people can read along with, first with a 16-bit cache, then with 8 bits or a smaller micro-batch; where
-none stays, the most exact that people can read along with experts or layers on the CPU. A local file is taken as it is.
-Ollama is asked in the same way."""
+"""The ways in which llama.cpp can serve a model on some GPUs, for a search to choose among (search/placed.py): every
+file, the most exact first, whole on the GPUs with a cache in 16 or 8 bits and a smaller micro-batch, and with experts
+or layers on the CPU. A local file is taken as it is. Ollama is asked in the same way."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import repository_of_files
-from oomph.engines.protocol import Offer, Planner
+from oomph.engines.protocol import Offer, Planner, Way
 from oomph.errors import OomphError
 from oomph.ir import Device, Plan
-from oomph.ir.objective import Standing, reads_well, serving_objective, slowness, speed_step, users_step
 from oomph.sources import place
 from oomph.units import gib
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
-SLOTS = (32, 16, 8, 4, 2, 1)
 _EMBEDDING = 3 << 30  # chosen: no embedding that stays in host memory is larger
 
 
@@ -41,7 +38,7 @@ class Choice(Struct, frozen=True):
 Command = Callable[[Choice, int], tuple[str, ...]]  # of a choice and a context
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
+def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, ...]:
     local, repository = place.is_gguf_file(model), repository_of_files(model)
 
     def command(choice: Choice, length: int) -> tuple[str, ...]:
@@ -54,62 +51,46 @@ def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planne
         words += ["-ngl", str(choice.layers)] if choice.layers else []
         return tuple(words)
 
-    return best(command, context, gpus, ("",) if local else QUANTS, users, planner, placed=True, cached=True)
+    return ways_of(command, gpus, ("",) if local else QUANTS, planner, placed=True)
 
 
-def best(
-    command: Command, context: int, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner, *,
-    placed: bool = False, cached: bool = False,
-) -> Offer:  # fmt: skip
-    """For at least so many users. `placed`: what is on the CPU can be said; `cached`: so can the cache's type."""
-    search = _Search(command, context, gpus, planner, users)
-    slow: list[Choice] = []
-    caches = (
-        (Choice("", users), Choice("", users, "q8_0"), Choice("", users, "q8_0", 256))
-        if cached
-        else (Choice("", users),)
-    )
-    for quant in quants:
-        for form in caches:
-            choice = replace(form, quant=quant)
-            plan = search.plan(choice)
-            if plan is None:
-                break
-            if _holds(plan, users):
-                if reads_well(_rate(plan, users)):
-                    return search.widest(choice, plan)
-                slow.append(choice)  # a file in fewer bits is faster
-                break
-            if plan.resolved["host"]["weights"] > sum(rank.terms["kv_cache"].bytes for rank in plan.ranks) + _EMBEDDING:
-                break  # a smaller cache does not make room for so much
-    if slow:
-        choice = search.best_of(slow, quants)
-        return search.widest(choice, search.plans[choice])
-    if search.refused and not search.plans:
-        return Offer(None, why=search.refused)
-    return search.partly(quants if placed else (USUAL if USUAL in quants else quants[0],), placed=placed)
+def ways_of(
+    command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner, *, placed: bool
+) -> tuple[Way, ...]:
+    """`placed`: what is on the CPU, and the micro-batch, can be said."""
+    search = _Search(command, gpus, planner)
+    forms = (Choice(""), Choice("", cache="q8_0"), Choice("", cache="q8_0", micro_batch=256))[: 3 if placed else 2]
+    ways = [search.whole(quant, form, rank) for rank, quant in enumerate(quants) for form in forms]
+    for quant in quants if placed else (USUAL if USUAL in quants else quants[0],):
+        rank = quants.index(quant)
+        ways += [search.by_itself(Choice(quant), rank), *([search.fewest(quant, rank)] if placed else [])]
+        ways += [search.by_itself(Choice(quant, cache="q8_0"), rank)]
+    return tuple(ways)
 
 
 class _Search:
-    def __init__(self, command: Command, context: int, gpus: tuple[Device, ...], planner: Planner, users: int) -> None:
-        self.words, self.context, self.gpus, self.planner, self.users = command, context, gpus, planner, users
-        self.plans: dict[Choice, Plan] = {}
-        self.refused = ""
+    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner) -> None:
+        self.words, self.gpus, self.planner = command, gpus, planner
+        self.plans: dict[tuple[Choice, int], Plan | OomphError] = {}
 
-    def plan(self, choice: Choice) -> Plan | None:
-        if choice not in self.plans:
+    def plan(self, choice: Choice, context: int) -> Plan:
+        if (choice, context) not in self.plans:
+            deployment = replace(parse_command(self.words(choice, context)), gpus=self.gpus)
             try:
-                self.plans[choice] = self.planner(replace(parse_command(self.command(choice)), gpus=self.gpus))
+                self.plans[choice, context] = self.planner(deployment)
             except OomphError as error:
-                self.refused = error.message
-                return None
-        return self.plans[choice]
+                self.plans[choice, context] = error
+        plan = self.plans[choice, context]
+        if isinstance(plan, OomphError):
+            raise plan
+        return plan
 
-    def command(self, choice: Choice) -> tuple[str, ...]:
-        return self.words(choice, self.context)
-
-    def offer(self, choice: Choice, plan: Plan) -> Offer:
-        """What a choice gives, and the same choice for the users that are wanted with another context."""
+    def offer(self, choice: Choice, context: int) -> Offer:
+        """What a choice gives, and the same choice with another context."""
+        try:
+            plan = self.plan(choice, context)
+        except OomphError as error:
+            return Offer(None, why=error.message)
         layers = plan.resolved["layers"] - plan.resolved["offloaded"]
         if is_whole := _holds(plan, choice.slots):
             why = ""
@@ -121,100 +102,85 @@ class _Search:
             why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
         served = float(choice.slots if _serves(plan) and _has_slots(plan, choice.slots) else 0)
         host = 0 if is_whole else plan.resolved["host"]["weights"]
+        return Offer(
+            plan, self.words(choice, context), served, host, why, gives_up=choice.gives_up,
+            at=lambda length: self.offer(choice, length),
+        )  # fmt: skip
 
-        def at(context: int) -> Offer:
-            other, same = (
-                _Search(self.words, context, self.gpus, self.planner, self.users),
-                replace(choice, slots=self.users),
-            )
-            planned = other.plan(same)
-            return Offer(None, why=other.refused) if planned is None else other.offer(same, planned)
+    def whole(self, quant: str, form: Choice, rank: int) -> Way:
+        """All of it on the GPUs."""
 
-        return Offer(plan, self.command(choice), served, host, why, gives_up=choice.gives_up, at=at)
+        def at(context: int, users: int) -> Offer:
+            choice = replace(form, quant=quant, slots=users)
+            if form.cache and self._cache_is_small(Choice(quant, users), context):
+                choice = Choice(quant, users)
+            return self.offer(choice, context)
 
-    def widest(self, choice: Choice, plan: Plan) -> Offer:
-        """The same for as many users as it holds."""
-        for slots in SLOTS:
-            wider = replace(choice, slots=slots)
-            if slots > self.users and (more := self.plan(wider)) is not None and _holds(more, slots):
-                return self.offer(wider, more)
-        return self.offer(choice, plan)
+        return Way({"on_gpu": 0.0, **_standing(form, rank)}, at)
 
-    def partly(self, quants: Sequence[str], *, placed: bool) -> Offer:
-        """With a part on the CPU: the best of them by the objective."""
-        choices = [choice for quant in quants for choice in self._parted(Choice(quant, self.users), placed=placed)]
-        if not choices:
-            return Offer(None, why=self.refused)
-        choice = self.best_of(choices, quants)
-        return self.offer(choice, self.plans[choice])
+    def _cache_is_small(self, choice: Choice, context: int) -> bool:
+        """Whether what is on the CPU is more than the cache takes: one in fewer bits does not make room for it."""
+        try:
+            plan = self.plan(choice, context)
+        except OomphError:
+            return True
+        cache = sum(rank.terms["kv_cache"].bytes for rank in plan.ranks)
+        return bool(plan.resolved["host"]["weights"] > cache + _EMBEDDING)
 
-    def best_of(self, choices: Sequence[Choice], quants: Sequence[str]) -> Choice:
-        order = serving_objective(checkpoint="the file", context=1, users=self.users if self.users > 1 else 0)
-        return max(choices, key=lambda one: order.key(self._standing(one, quants))) if len(choices) > 1 else choices[0]
+    def by_itself(self, form: Choice, rank: int) -> Way:
+        """With what llama.cpp leaves to the CPU by itself."""
+        return _beside(form, rank, lambda context, users: self.offer(replace(form, slots=users), context))
 
-    def _parted(self, choice: Choice, *, placed: bool) -> Iterator[Choice]:
-        """What llama.cpp does by itself, and the fewest experts or layers on the CPU that are planned to fit."""
-        plan = self.plan(choice)
-        if plan is None:
-            return
-        yield choice
-        units = int(plan.resolved["layers"])
-        if not placed or units < 2:
-            return
-        routed = any(rank.terms["weights"].parts.get("experts") for rank in plan.ranks)
-        if routed or plan.resolved["host"]["parts"].get("experts"):
-            most = self._least(1, units - 1, lambda n: replace(choice, experts=n))
-            if most is not None:
-                yield most
-                return
-        fewest = self._least(1, units - 1, lambda n: replace(choice, layers=units - n))
-        if fewest is not None:
-            yield fewest
+    def fewest(self, quant: str, rank: int) -> Way:
+        """With the fewest experts, or layers, on the CPU that are planned to fit."""
 
-    def _least(self, low: int, high: int, at: Callable[[int], Choice]) -> Choice | None:
-        if not self._fits(at(high)):
+        def at(context: int, users: int) -> Offer:
+            choice = Choice(quant, users)
+            try:
+                plan = self.plan(choice, context)
+            except OomphError as error:
+                return Offer(None, why=error.message)
+            units = int(plan.resolved["layers"])
+            forms: list[Callable[[int], Choice]] = []
+            if _has_experts(plan):
+                forms.append(lambda n: replace(choice, experts=n))
+            forms.append(lambda n: replace(choice, layers=units - n))
+            for form in forms if units > 1 else ():
+                fewest = self._least(1, units - 1, form, context)
+                if fewest is not None:
+                    return self.offer(fewest, context)
+            return self.offer(choice, context)
+
+        return _beside(Choice(quant), rank, at)
+
+    def _least(self, low: int, high: int, form: Callable[[int], Choice], context: int) -> Choice | None:
+        if not self._fits(form(high), context):
             return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._fits(at(middle)) else (middle + 1, high)
-        return at(low)
+            low, high = (low, middle) if self._fits(form(middle), context) else (middle + 1, high)
+        return form(low)
 
-    def _fits(self, choice: Choice) -> bool:
-        plan = self.plan(choice)
-        return plan is not None and _serves(plan)
-
-    def _standing(self, choice: Choice, quants: Sequence[str]) -> Standing:
-        plan = self.plans[choice]
-        rate = _rate(plan, self.users)
-        host = plan.resolved["host"]["weights"]
-        return {
-            "request": 0.0 if _serves(plan) and _has_slots(plan, self.users) else -1.0,
-            "reading": _reading(rate, choice),
-            "on_gpu": -1.0 if host else 0.0,
-            "precision": -float(quants.index(choice.quant)),
-            "speed": speed_step(rate) if rate is not None else -float(host >> 20),
-            "users": users_step(choice.slots),
-            "plain": -float(len(self.command(choice))),
-        }
+    def _fits(self, choice: Choice, context: int) -> bool:
+        try:
+            return _serves(self.plan(choice, context))
+        except OomphError:
+            return False
 
 
-def _reading(rate: float | None, choice: Choice) -> float:
-    """A speed that nobody knows is believed of the usual file only."""
-    if rate is None:
-        return 0.0 if choice.quant in (USUAL, "") else -1.0
-    return slowness(rate)
+def _standing(form: Choice, rank: int) -> dict[str, float]:
+    """`rank`: of its file, the most exact is 0."""
+    same_as_default = {"kv_bits": not form.cache, "steps": not form.micro_batch}
+    return {"precision": -float(rank)} | {name: 0.0 if is_kept else -1.0 for name, is_kept in same_as_default.items()}
 
 
-def _rate(plan: Plan, users: int) -> float | None:
-    """Tokens per second of each user; None where nobody knows how fast the card is."""
-    from oomph.engines.llamacpp.timing import timing
-    from oomph.simulate.speed import speed_of
+def _beside(form: Choice, rank: int, at: Callable[[int, int], Offer]) -> Way:
+    return Way({"on_gpu": -1.0, **_standing(form, rank)}, at, is_usual=form.quant in (USUAL, ""))
 
-    known = timing(plan, None) if plan.verdict.outcome == "fits" else None
-    if known is None:
-        return None
-    speed = speed_of(known, users)
-    return speed.all_users / speed.users
+
+def _has_experts(plan: Plan) -> bool:
+    routed = any(rank.terms["weights"].parts.get("experts") for rank in plan.ranks)
+    return bool(routed or plan.resolved["host"]["parts"].get("experts"))
 
 
 def _holds(plan: Plan, slots: int) -> bool:

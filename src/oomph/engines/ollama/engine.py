@@ -39,7 +39,7 @@ class Ollama(GgufEngine):
     plan = part("engines.ollama.planner", "plan_ollama")
     controls = part("engines.ollama.controls", "CONTROLS")
     log_rows = part("facts.ollama.logs", "ROWS")
-    offer = part("engines.ollama.offer", "offer")
+    ways = part("engines.ollama.offer", "ways")
     case_rows = part("engines.ollama.case_levers", "SETTINGS")
     levers = part("engines.ollama.levers", "levers")
     simulation = part("engines.ollama.simulation", "build")

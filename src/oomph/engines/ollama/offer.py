@@ -4,17 +4,17 @@ import re
 
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.offer import USUAL, Choice, best
+from oomph.engines.llamacpp.offer import USUAL, Choice, ways_of
 from oomph.engines.llamacpp.source import repository_of_files
-from oomph.engines.protocol import Offer, Planner
-from oomph.errors import OomphError
+from oomph.engines.protocol import Offer, Planner, Way
+from oomph.errors import CannotPlan, OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir import Device
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
+def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, ...]:
     if model.lower().endswith(".gguf"):
-        return Offer(None, why=f"Ollama takes a file through a Modelfile: FROM {model[:200]}", checkpoint=model)
+        raise CannotPlan(f"Ollama takes a file through a Modelfile: FROM {model[:200]}")
 
     def command(choice: Choice, length: int) -> tuple[str, ...]:
         cache = ("OLLAMA_FLASH_ATTENTION=1", f"OLLAMA_KV_CACHE_TYPE={choice.cache}") if choice.cache else ()
@@ -31,7 +31,10 @@ def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planne
         words, longer = (*planned.words[:-3], "ollama", "serve", "&", "ollama", "run", name), planned.at
         return replace(planned, words=words, at=lambda length: typed(longer(length)))
 
-    return typed(best(command, context, gpus, (USUAL,), users, planner, cached=True))
+    def as_typed(way: Way) -> Way:
+        return replace(way, at=lambda context, users: typed(way.at(context, users)))
+
+    return tuple(as_typed(way) for way in ways_of(command, gpus, (USUAL,), planner, placed=False))
 
 
 def library_name(model: str) -> str:
