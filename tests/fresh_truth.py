@@ -1,4 +1,7 @@
-"""Fresh deployments that vLLM's own Python answered before oomph saw them (tools/convert_fresh.py writes them)."""
+"""Fresh deployments that vLLM's own Python answered before oomph saw them (tools/convert_fresh.py writes them).
+
+Rows of stage load_lora_model are read from vLLM's source: the lab does not run that step.
+"""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ _MIRRORS = frozenset(("unsloth", "nousresearch", "alpindale", "redhatai"))  # wh
 _SPOKEN = {
     "通义千问": "qwen", "千问": "qwen", "큐웬": "qwen", "квен": "qwen", "深度求索": "deepseek", "딥시크": "deepseek",
     "дипсик": "deepseek", "智谱": "glm", "混元": "hunyuan", "文心": "ernie", "书生": "intern", "百川": "baichuan",
+    "月之暗面": "kimi", "零一万物": "yi", "面壁": "minicpm", "阶跃星辰": "step",
     "ラマ": "llama", "라마": "llama", "ллама": "llama", "лама": "llama", "ジェマ": "gemma", "젬마": "gemma",
     "джемма": "gemma", "гемма": "gemma", "ミストラル": "mistral", "미스트랄": "mistral", "мистраль": "mistral",
 }  # fmt: skip
@@ -79,7 +80,7 @@ _QUANT_PART = late_pattern(
 def _typed_tokens(text: str) -> tuple[tuple[str, Kind], ...]:
     low = text.lower().replace("c4ai-", "")  # Cohere's mark
     if not low.isascii():
-        low = _SPOKEN_WORD.sub(lambda match: _SPOKEN[match[0]], low)
+        low = _SPOKEN_WORD.sub(lambda match: "" if _SPOKEN[match[0]] in low else _SPOKEN[match[0]], low)
     low = _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", low)))
     pairs: list[tuple[str, Kind]] = []
     for match in _TOKEN.finditer(_GLUED_SIZE.sub(" ", low)):
@@ -216,6 +217,7 @@ def _squashed(query: str, ids: tuple[str, ...]) -> list[str]:
     """'gptoss120b': the letters and digits of one name, in its order."""
     letters = "".join(letter for letter in query.lower() if letter.isalnum())
     same = [i for i in ids if letters in (_letters(family(i)), _letters(i.rpartition("/")[2].lower()))]
+    same = same or [i for i in ids if letters == _letters(_without_sizes(family(i)))]
     makers = _makers(ids)
     return sorted(same, key=lambda i: (i.partition("/")[0] != makers[_kin(i)], *_order(i)))
 
@@ -228,6 +230,10 @@ def is_spelt(query: str, ids: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=4)
 def _all_letters(ids: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_letters(family(i)) for i in ids)
+
+
+def _without_sizes(name: str) -> str:
+    return " ".join(token for token, kind in _typed_tokens(name) if kind != "size")
 
 
 @lru_cache(maxsize=8192)

@@ -72,3 +72,31 @@ def test_chunked_layers_that_turboquant_spares(version: str) -> None:
     command = "vllm serve meta-llama/Llama-4-Maverick-17B-128E-Instruct -tp 8 --kv-cache-dtype turboquant_k8v4"
     refused = planned(command, version, "8x B200")
     assert refused.verdict.message.startswith("Unknown TurboQuant cache dtype: 'auto'.")
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "message"),
+    [
+        ("tiiuae/falcon-7b --enable-lora", "H100", "FalconForCausalLM does not support LoRA yet."),
+        ("PaddlePaddle/PaddleOCR-VL --enable-lora", "L4", "PaddleOCRVLForConditionalGeneration does not support LoRA"),
+        ("Qwen/Qwen3-8B --quantization online", "H100", "OnlineQuantizationConfig.__init__() missing 1 required"),
+        ("Qwen/Qwen3-30B-A3B --quantization nvfp4_per_token", "H200", "requires a Blackwell (SM100) GPU."),
+        ("Qwen/Qwen2.5-VL-7B-Instruct --limit-mm-per-prompt {\"image\":-1}", "H100", "limit_per_prompt.count"),
+    ],
+)  # fmt: skip
+def test_flags_that_a_class_or_card_does_not_take(command: str, gpu: str, message: str) -> None:
+    verdict = planned(f"vllm serve {command}", "0.32.0", gpu).verdict
+    assert not verdict.fits and message in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu"),
+    [
+        ("Qwen/Qwen3-8B --enable-lora", "H100"),
+        ("Qwen/Qwen3-8B --quantization online --quantization-config {\"linear\":\"mxfp8\"}", "H100"),
+        ("Qwen/Qwen3-8B --quantization nvfp4_per_token", "B200"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct --limit-mm-per-prompt {\"image\":0}", "H100"),
+    ],
+)  # fmt: skip
+def test_flags_that_are_taken(command: str, gpu: str) -> None:
+    assert planned(f"vllm serve {command}", "0.32.0", gpu).verdict.fits

@@ -18,6 +18,56 @@ HEAD_IS_EMBEDDING = frozenset({
     "Olmo3ForCausalLM", "Param2MoEForCausalLM", "Qwen3ForCausalLM", "Qwen3_5ForCausalLM", "SeedOssForCausalLM",
 })  # fmt: skip
 
+# Classes that are not SupportsLoRA in 0.32.0, and were not in 0.11.0 and 0.21.0 either:
+# v1/worker/lora_model_runner_mixin.py load_lora_model refuses them when the weights are loaded.
+_WITHOUT = """AriaForConditionalGeneration BailingMoeV2_5ForCausalLM BailingMoeV3ForCausalLM
+BailingMoeV3VLForConditionalGeneration BeeForConditionalGeneration BertForMaskedLM BertForSequenceClassification
+BertForTokenClassification BloomForCausalLM CLIPModel Cohere2MoeForCausalLM
+Cohere2VisionForConditionalGeneration CohereAsrForConditionalGeneration ColBERTJinaRobertaModel ColBERTLfm2Model
+ColBERTModernBertModel ColModernVBertForRetrieval Cosmos3EdgeForConditionalGeneration DbrxForCausalLM
+DeepseekV41ForCausalLM DeepseekVLV2ForCausalLM DiffusionGemmaForBlockDiffusion Dots3NoteForCausalLM
+EmbeddingGemma2Model FalconForCausalLM FalconMambaForCausalLM FireRedASR2ForConditionalGeneration
+FunASRForConditionalGeneration FunAudioChatForConditionalGeneration GPT2ForSequenceClassification
+GPT2LMHeadModel GPTJForCausalLM Gemma3TextModel Gemma3nForCausalLM Gemma3nForConditionalGeneration
+Glm5NextForCausalLM GteModel GteNewForSequenceClassification GteNewModel HCXVisionV2ForCausalLM HfMoondream
+HrmTextForCausalLM IQuestLoopCoderForCausalLM JinaForRanking KananaVForConditionalGeneration
+KimiK25ForConditionalGeneration KimiK3ForConditionalGeneration KimiLinearForCausalLM
+KimiVLForConditionalGeneration LlavaOnevision2ForConditionalGeneration LlavaOnevisionForConditionalGeneration
+Mamba2ForCausalLM MambaForCausalLM MiDashengLMModel MiMoV2FlashForCausalLM MiMoV2ForCausalLM
+MiMoV2OmniForCausalLM MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration
+ModernBertForSequenceClassification ModernBertForTokenClassification Moondream3ForCausalLM
+MoonshotKimiaForCausalLM MossTranscribeDiarizeForConditionalGeneration NemotronParseForConditionalGeneration
+NomicBertModel OpenAIPrivacyFilterForTokenClassification OpenVLAForActionPrediction OrionForCausalLM Ovis
+Ovis2_5 Ovis2_6ForCausalLM Ovis2_6_MoeForCausalLM PaddleOCRVLForConditionalGeneration Phi3VForCausalLM
+Phi4ForCausalLMV Qwen2AudioForConditionalGeneration RForConditionalGeneration RobertaForTokenClassification
+SiglipModel SkyworkR1VChatModel StableLmForCausalLM Step1ForCausalLM Step3TextForCausalLM
+Step3VLForConditionalGeneration Step3p5ForCausalLM Step3p7ForConditionalGeneration
+StepVLForConditionalGeneration XLMRobertaForTokenClassification Zamba2ForCausalLM"""
+WITHOUT_LORA = frozenset(_WITHOUT.split())
+# what vLLM calls such a class where it is not the architecture's name
+_CLASSES = {
+    "BailingMoeV2_5ForCausalLM": "BailingMoeV25ForCausalLM",
+    "CLIPModel": "CLIPEmbeddingModel",
+    "DiffusionGemmaForBlockDiffusion": "DiffusionGemmaForConditionalGeneration",
+    "FalconMambaForCausalLM": "MambaForCausalLM",
+    "Gemma3TextModel": "Gemma3Model",
+    "GteModel": "SnowflakeGteNewModel",
+    "HfMoondream": "Moondream3ForCausalLM",
+    "MoonshotKimiaForCausalLM": "KimiAudioForConditionalGeneration",
+    "Ovis2_6ForCausalLM": "Ovis2_5",
+    "Ovis2_6_MoeForCausalLM": "Ovis2_5",
+    "SiglipModel": "SiglipEmbeddingModel",
+    "StableLmForCausalLM": "StablelmForCausalLM",
+    "XLMRobertaForTokenClassification": "RobertaForTokenClassification",
+}
+NO_LORA = "{name} does not support LoRA yet."
+# mamba2.py:106, zamba2.py:719 (0.32.0): their constructors assert it
+ASSERTS_NO_LORA = frozenset(("Mamba2ForCausalLM", "Zamba2ForCausalLM"))
+
+
+def class_name(architecture: str) -> str:
+    return _CLASSES.get(architecture, architecture)
+
 
 class LoraFacts(Facts):
     vocabulary = members(

@@ -81,6 +81,7 @@ class Refusals(Facts):
             "fbgemm_fp8": changes(_missing("FBGEMMFp8", "2", "'ignore_list' and 'input_scale_ub'")),
             "quark": changes(_missing("Quark", "1", "'quant_config'")),
             "torchao": changes(_missing("TorchAO", "1", "'torchao_config'")),
+            "online": changes(_missing("OnlineQuantization", "1", "'args'")),  # which --quantization-config gives
             "compressed-tensors": changes(
                 _missing(
                     "CompressedTensors",

@@ -146,6 +146,12 @@ def verify_chunked_turboquant(model: Model, kv_dtype: str, skip_layers: tuple[st
         raise Refused("ValueError", text)
 
 
+def verify_online_experts(traits: Traits, quantization: str | None, sm: int) -> None:
+    """online/nvfp4.py:101 (0.32.0): experts are quantised on the fly in NVFP4 where FlashInfer has its kernel."""
+    if quantization == "nvfp4_per_token" and traits.is_moe and sm // 10 != 10:
+        raise Refused("ValueError", f"{quantization} online quantization requires a Blackwell (SM100) GPU.")
+
+
 _MXFP8_BLOCK = 32  # quantization/utils/mxfp8_utils.py
 
 

@@ -65,8 +65,8 @@ class Quantised(Struct, frozen=True):
     refusal: tuple[str, str] | None = None  # of its config class: the type of the error and its words
 
 
-def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int) -> Quantised:
-    """config/model.py ModelConfig._verify_quantization."""
+def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, *, described: bool = False) -> Quantised:
+    """config/model.py ModelConfig._verify_quantization. `described`: --quantization-config says what a load does."""
     support, known = facts.support, facts.values.quantization
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
@@ -76,9 +76,10 @@ def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int) -> Quan
     if not own:
         verify_value("quantization", flag, known)
         # a method for a checkpoint that is not quantised (weight_utils.py get_quant_config)
-        return (
-            Quantised(flag, support.methods.get(flag), _without_config(flag, facts.refusals)) if flag else Quantised()
-        )
+        if not flag:
+            return Quantised()
+        lacks = None if described and flag == "online" else _without_config(flag, facts.refusals)
+        return Quantised(flag, support.methods.get(flag), lacks)
     row = support.methods.get(own)
     if row and row.fallback and (0 < sm < row.fallback_below or flag == row.fallback):
         row = replace(row, name=row.fallback, min_sm=row.fallback_min, dtypes=("float16",))

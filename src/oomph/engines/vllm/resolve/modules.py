@@ -5,7 +5,14 @@ from functools import lru_cache
 from oomph.engines.common.expert_kernel import ExpertSetting, kernel_refusal
 from oomph.engines.common.shard import Layout
 from oomph.engines.vllm.kv.specs import Refused
-from oomph.engines.vllm.resolve.build import verify_blocks, verify_groups, verify_layers, verify_mxfp8, verify_states
+from oomph.engines.vllm.resolve.build import (
+    verify_blocks,
+    verify_groups,
+    verify_layers,
+    verify_mxfp8,
+    verify_online_experts,
+    verify_states,
+)
 from oomph.engines.vllm.resolve.kernels import kernel_order, verify_kernels
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights.online import online_scheme, quantised
@@ -33,6 +40,7 @@ def refusal_of_modules(
     try:
         verify_states(traits, facts.support, tp=tp, quantised=quantization is not None)
         verify_layers(traits, habits, tp=tp, dp=dp, ep=ep)
+        verify_online_experts(traits, quantization, sm)
         built = _as_built(traits, quantization, habits)
         verify_linear_backend(built, linear_backend, facts.linear_backends, sm)
         verify_blocks(traits, facts.support, habits, tp=tp, dp=dp, ep=ep, sm=sm, towers=towers)

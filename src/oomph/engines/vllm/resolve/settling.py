@@ -41,6 +41,7 @@ from oomph.engines.vllm.resolve.verify import (
     verify_caches,
     verify_chunks,
     verify_flags,
+    verify_items,
     verify_parallel,
     verify_parsers,
     verify_sizes,
@@ -90,7 +91,9 @@ def _read_model(state: Settling) -> None:
     state.length = resolve_length(model, flags.get("max_model_len"), state.deployment.environment, facts)
     if flags.get("disable_sliding_window") and model.architecture in facts.support.strict_windows:
         raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
-    state.quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, state.gpu.sm)
+    quantization, described = str(flags.get("quantization") or ""), bool(flags.get("quantization_config"))
+    state.quantization = resolve_quantization(model, quantization, facts, state.gpu.sm, described=described)
+    verify_items(model, flags)
     pools_only = model.pooling and not _generates(model)
     state.flag_set = FlagSet(flags, pools_only, state.traits.is_mla, state.quantization.name or "", state.length)
     verify_flags(facts.checks.model, state.flag_set)

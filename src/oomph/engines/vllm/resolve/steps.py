@@ -46,6 +46,8 @@ from oomph.engines.vllm.resolve.settling import STEPS, Settling
 from oomph.engines.vllm.resolve.transformers import verify_transformers_build
 from oomph.engines.vllm.resolve.verify import (
     verified_utilization,
+    verify_adapter_class,
+    verify_adapters,
     verify_arguments,
     verify_cache_dtype,
     verify_dtype,
@@ -195,6 +197,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(resolved.dtype, gpu)
     verify_build(model, facts.support, resolved.stages)
+    verify_adapter_class(model, flags)
     verify_encoder_sinks(traits, gpu.sm)
     verify_replicas(model, traits, resolved.tensor_parallel_size)
     verify_transformers_build(model, flags)
@@ -209,6 +212,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_cache_dtype(layout.backends, resolved.kv_cache_dtype, gpu, facts.refusals)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     _verify_modules(traits, dep, facts, resolved, towers=towers)
+    verify_adapters(model, flags)  # behind the weights: load_model wraps what it has built
     return replace(
         resolved,
         block_size=layout.block_size,

@@ -10,6 +10,7 @@ from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_checks import Check, FlagSet
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
+from oomph.facts.vllm.lora import ASSERTS_NO_LORA, NO_LORA, WITHOUT_LORA, class_name
 from oomph.facts.vllm.refusals import Refusals
 from oomph.ir import Device, Model
 
@@ -142,6 +143,30 @@ def verify_parallel(model: Model, traits: Traits, flags: Mapping[str, Any], refu
             _refuse(refusals.dcp_few_ranks, tp=tp, kv=heads)
         elif dcp > tp // heads:
             _refuse(refusals.dcp_too_wide, tp=tp, kv=heads, dcp=dcp, most=tp // heads)
+
+
+def verify_adapter_class(model: Model, flags: Mapping[str, Any]) -> None:
+    """--enable-lora of a class whose constructor refuses it."""
+    if flags.get("enable_lora") and model.architecture in ASSERTS_NO_LORA:
+        raise Refused("AssertionError", "")
+
+
+def verify_adapters(model: Model, flags: Mapping[str, Any]) -> None:
+    """--enable-lora of a class that has no adapters."""
+    wrapped = flags.get("enable_lora") and flags.get("model_impl") != "transformers"
+    if wrapped and model.architecture in WITHOUT_LORA:
+        raise Refused("ValueError", NO_LORA.format(name=class_name(model.architecture)))
+
+
+def verify_items(model: Model, flags: Mapping[str, Any]) -> None:
+    """config/multimodal.py BaseDummyOptions: no number of images is below zero."""
+    limits = flags.get("limit_mm_per_prompt")
+    if not model.towers or not isinstance(limits, Mapping):
+        return
+    counts = [value.get("count") if isinstance(value, Mapping) else value for value in limits.values()]
+    negative = next((count for count in counts if isinstance(count, int) and count < 0), None)
+    if negative is not None:
+        raise invalid("ModelConfig", outside("limit_per_prompt.count", "greater_than_equal", 0, negative))
 
 
 class _Values(dict[str, Any]):
