@@ -53,6 +53,11 @@ def staged(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["failed"] and row["stage"] in ORDER]
 
 
+def questions() -> list[Row]:
+    """What people ask before they start anything: on the same things as a failure, and none."""
+    return [{"text": row["question"], "failed": False, "memory": "none"} for row in texts("questions.jsonl")]
+
+
 def reports(path: Path) -> list[Row]:
     rows = []
     for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
@@ -100,7 +105,7 @@ def of_stages(rows: list[Row]) -> Floats:
 
 
 def of_abouts(rows: list[Row]) -> Floats:
-    rows = [row for row in rows if row["memory"] != "unknown"]
+    rows = [row for row in (*rows, *questions()) if row["memory"] != "unknown"]
     return learn(features(rows, prose=True), [about(row) for row in rows], ABOUT, even=True)
 
 

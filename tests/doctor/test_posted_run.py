@@ -1,12 +1,15 @@
+# ruff: noqa: E501 - a text is a line
 """A post or a log on the standard input of `plan`: the run that it tells of, read as `explain` reads it."""
 
 from pathlib import Path
 
 import pytest
 
+from oomph.cli.words import entries
 from oomph.doctor.explain import explain
 from oomph.doctor.posted import has_printed_lines, posted_run, without_vain_advice
 from oomph.errors import CommandError
+from oomph.web.reading import read
 
 SEEDS = Path(__file__).parents[1] / "seeds"
 
@@ -65,3 +68,37 @@ def test_what_was_tried_in_vain_is_not_the_plans_advice() -> None:
     assert before.advice is not None and plan.advice is not None
     assert any("--enforce-eager" in fix.change.label for fix in before.advice.fixes)
     assert not any("--enforce-eager" in fix.change.label for fix in plan.advice.fixes)
+
+
+TOLD = "Two T4s and vllm serve Qwen/Qwen3-8B -tp 2. It's up, and with long prompts it dies of CUDA out of memory.\n"
+
+
+def test_a_failure_that_is_told_beside_a_command_is_planned_as_it_is_explained() -> None:
+    text = f"I can't get this to run on two T4s, it dies with CUDA out of memory:\n{TOLD}Version is vllm 0.9.2.\n"
+    run, explanation = posted_run(text), explain(text, plan=False)
+    assert run is not None and (run.engine.version, len(run.gpus)) == (explanation.engine.version, 2)
+    with pytest.raises(CommandError, match="does not say on which GPU"):  # this machine's is nobody's
+        posted_run("The service isn't stable, it runs out of memory after hours:\nvllm serve Qwen/Qwen3-8B -tp 2\n")
+
+
+def test_a_sentence_is_no_shell_text_with_an_open_quote(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# [Bug]: no luck\nIt's my colleague's card and the server dies of CUDA out of memory.\nWe didn't change a thing.\n"
+    monkeypatch.setattr("oomph.cli.words.given", lambda words: [text])
+    with pytest.raises(CommandError, match="no serve command is in the text"):
+        entries(["-"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("log", "Beim Start meckert vLLM sofort: frei sind 62,1 von 79,2 GiB, verlangt werden 72,9."),
+        ("log", "It's my colleague's vLLM and it can't get past the weights, CUDA out of memory on two T4s."),
+        ("log", TOLD),
+        ("question", "Qwen3.6-27B-FP8 with 131,072 tokens on an L40S"),
+        ("question", "Will Qwen3-8B run out of memory on a 3060 with 8 users?"),
+        ("deployments", "vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.9"),
+        ("deployments", "#!/bin/sh\n# without it the card runs out of memory\nvllm serve Qwen/Qwen3-8B --max-num-seqs 8\n"),
+    ],
+)  # fmt: skip
+def test_the_page_explains_what_people_tell_and_plans_what_they_start(kind: str, text: str) -> None:
+    assert read(text.encode()).kind == kind

@@ -44,9 +44,27 @@ def entries(
     texts = given(words)
     if (run := _posted(texts, engine, gpu)) is not None:
         return [run], place(texts)
-    return distinct(
-        read_deployments(texts, engine=engine or None, outside={**os.environ, **settings_of(settings)})
-    ), place(texts)
+    try:
+        several = read_deployments(texts, engine=engine or None, outside={**os.environ, **settings_of(settings)})
+    except CommandError:
+        if not _is_post(texts):
+            raise
+        raise CommandError(
+            "no serve command is in the text",
+            hint="oomph explain - reads what it tells; oomph looks for vllm serve MODEL",
+        ) from None
+    return distinct(several), place(texts)
+
+
+def _is_post(texts: Sequence[str]) -> bool:
+    """Somebody's sentences about a failure: what a shell would make of them is nobody's question."""
+    from oomph.commands.deployments import is_text
+
+    if not is_text(texts):
+        return False
+    from oomph.doctor.posted import tells_of_failure
+
+    return tells_of_failure(texts[0], in_any_words=True)
 
 
 def _posted(texts: Sequence[str], engine: str, gpu: str) -> "Entry | None":

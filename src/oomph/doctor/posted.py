@@ -6,6 +6,8 @@ from oomph.doctor.attempts import advice_without
 from oomph.doctor.beside import read_engine
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import read_raw
+from oomph.doctor.reading.story import failing_claims
+from oomph.doctor.rebuild import devices
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
@@ -13,7 +15,7 @@ from oomph.ir import Deployment, Plan
 from oomph.ir.log_kinds import LogKind
 from oomph.logs.attempts import read_attempts
 from oomph.logs.clean import lines as clean_lines
-from oomph.logs.documents import sentences
+from oomph.logs.documents import is_prose, sentences
 from oomph.logs.parse import observe, printed_lines
 from oomph.logs.reader import read_text
 
@@ -44,10 +46,25 @@ def has_printed_lines(text: str) -> bool:
         return False
 
 
+def tells_of_failure(text: str, in_any_words: bool = False) -> bool:
+    """Whether somebody tells of a run that failed, in sentences of their own; the comments of a script are none.
+    `in_any_words`: by what was learned of such texts too, which knows few questions."""
+    try:
+        raw = read_text(text)
+        lines = clean_lines(raw.lines)
+        if not any(is_prose(line) and not line.text.lstrip().startswith("#") for line in lines):
+            return False
+        case = read_raw(raw, None, ())
+    except OomphError:
+        return False
+    return case.failed is True and (in_any_words or bool(failing_claims(case.claims)))
+
+
 def posted_run(text: str, gpu: str = "", engine: str = "") -> Deployment | None:
-    """The deployment whose lines the text holds, with its release, its GPUs and the terms that it prints. None where no
-    program's line is in it: then its commands are what is asked about. `gpu`, `engine`: what is known besides."""
-    if not has_printed_lines(text):
+    """The deployment whose lines the text holds or whose failure it tells of, with its release, its GPUs and the terms
+    that it prints. None where neither is in it: then its commands are what is asked about. `gpu`, `engine`: what is
+    known besides."""
+    if not has_printed_lines(text) and not tells_of_failure(text):
         return None
     release, _ = read_engine(engine)
     command = Deployment(release, "", {}, ()) if release else None
@@ -60,7 +77,7 @@ def posted_run(text: str, gpu: str = "", engine: str = "") -> Deployment | None:
         return None
     deployment = owner.failed_deployment(case)
     if deployment is None:
-        if case.rebuilt.model and not gpu:
+        if case.rebuilt.model and not (gpu or devices(case)):
             raise CommandError("the text does not say on which GPU it ran", hint='give it: --gpu "RTX 4090"')
         return None
     pool = case.value("available_kv", "available")

@@ -37,6 +37,13 @@ _MOST: Final = 12  # sizes of a sentence that are looked at
 def tells_shortage(sentence: str, failing: bool = False) -> bool:
     """Its figures say that memory is short: less than nothing is left, more was wanted than is there, something lacks;
     of a sentence that tells of a failure, that a size was asked for is enough."""
+    if (
+        _FREE.search(sentence)
+        and _WANTED.search(sentence)
+        and not _CACHE.search(sentence)
+        and tells_free_check(sentence)
+    ):
+        return True
     wanted: list[float] = []
     there: list[float] = []
     matches = list(_SIZE.finditer(sentence))[:_MOST]
@@ -94,6 +101,7 @@ def tells_cache_check(sentence: str) -> bool:
     return "wanted" in roles and ("there" in roles or bool(figures))
 
 
+_FREE: Final = late_pattern(r"(?i)\b(?:free|unoccupied|unclaimed|available|unused|frei\w{0,2}|unbelegt)\b|空闲|可用|剩")
 _CACHE: Final = late_pattern(r"(?i)\b(?:kv|cache)|缓存|键值")
 _OF_REQUEST: Final = late_pattern(
     r"(?i)\b(?:tokens?|requests?|sequences?|anfragen?|sequenz(?:en)?|context|kontext|length|länge)\b|请求|一条|长度|上下文"

@@ -160,8 +160,8 @@ def config_values(text: str) -> dict[str, Any]:
 
 
 def value_of(text: str) -> Any:
-    if re.fullmatch(r"-?[\d.]{1,20},", text):
-        text = text[:-1]  # a list in a sentence
+    if re.fullmatch(r"-?\d{0,18}(?:\.?\d{1,18})[.,;:!?)]{1,3}", text):
+        text = text.rstrip(".,;:!?)")  # in a sentence
     lowered = text.lower()
     if lowered in ("true", "false"):
         return lowered == "true"

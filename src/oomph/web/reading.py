@@ -16,7 +16,7 @@ from oomph.commands import detect, files
 from oomph.commands.call import Around
 from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
 from oomph.commands.questions import Understood, gpus_behind, is_question, understand
-from oomph.doctor.posted import has_printed_lines
+from oomph.doctor.posted import has_printed_lines, tells_of_failure
 from oomph.errors import InputError, OomphError
 from oomph.sources import boundary
 
@@ -47,11 +47,16 @@ def read(data: bytes, name: str = "", engine: str = "") -> Reading:
         raise InputError("there is nothing to read: the text is empty")
     if text.lstrip()[:1] == "{" and re.search(r'"(?:architectures|model_type)"\s*:', text):
         return Reading("config")
-    if "\n" not in text.strip() and len(text) <= _LONGEST_NAME:
-        return _read_line(text.strip(), name, engine)
-    if not os.path.basename(name).endswith(_FORMS) and _is_log(text, name):
-        return Reading("log")
-    return Reading("deployments", tuple(_entries(text, name, engine)))
+    try:
+        if "\n" not in text.strip() and len(text) <= _LONGEST_NAME:
+            return _read_line(text.strip(), name, engine)
+        if not os.path.basename(name).endswith(_FORMS) and _is_log(text, name):
+            return Reading("log")
+        return Reading("deployments", tuple(_entries(text, name, engine)))
+    except OomphError:
+        if name or not tells_of_failure(text, in_any_words=True):
+            raise
+        return Reading("log")  # nobody's command and nobody's question
 
 
 def _read_line(line: str, name: str, engine: str) -> Reading:
@@ -84,7 +89,24 @@ def _entries(text: str, name: str, engine: str) -> list[Entry]:
 
 
 def _is_log(text: str, name: str) -> bool:
-    """Whether some line is one that an engine printed: its own words about memory, an exception, a traceback."""
-    if files.sort_of(text, name) in ("kubernetes", "compose", "yaml"):
+    """Whether some line is one that an engine printed (its own words about memory, an exception, a traceback), or
+    people tell of a failure."""
+    sort = files.sort_of(text, name)
+    if sort in ("kubernetes", "compose", "yaml"):
         text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
-    return has_printed_lines(text)
+    if has_printed_lines(text):
+        return True
+    return sort in ("shell", "markdown") and _is_told(text) and tells_of_failure(text)
+
+
+def _is_told(text: str) -> bool:
+    """It is long enough to tell of something, and no question."""
+    words = len(text.split()) + sum(character >= "\u2e80" for character in text) // 2
+    return words >= FEWEST and (words > BRIEF or not _QUESTION_WORDS.search(text))
+
+
+BRIEF = 20  # words of a question: in more of them its story is told
+_QUESTION_WORDS = re.compile(
+    r"(?i)[?？]|\b(?:what|why|how|which|wie|warum|wieso|welche\w?)\b|^\W*(?:can|was|kann|is|does|ist|hat)\b|什么|怎么|如何|为何|为啥|吗|多少"
+)
+FEWEST = 5  # words, or ideographs, in which somebody tells of a failure
