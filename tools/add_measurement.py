@@ -73,8 +73,9 @@ def compared(row: Row) -> list[str]:
 
 def main(argv: list[str]) -> int:
     files = [word for word in argv if word != "--write"]
-    if not files:
-        print(__doc__)
+    absent = [name for name in files if not Path(name).is_file()]
+    if not files or absent:
+        print("\n".join(f"there is no file {name}" for name in absent if name[:1] != "-") or __doc__)
         return 2
     stored = STORE.read_text().splitlines() if STORE.exists() else []
     known = {key(line) for line in stored}

@@ -145,3 +145,26 @@ def test_a_file_that_is_not_here_is_said(tmp_path: Path) -> None:
     ]
     here = plan(["vllm", "serve", "Qwen/Qwen3-8B", "--chat-template", str(template)], gpu="H100")
     assert not any("not on this machine" in note for note in here.warnings)
+
+
+def test_an_adapter_without_tensors_is_doubted(tmp_path: Path) -> None:
+    folder = adapter(tmp_path / "lora", modules=("q_proj", "c_attn"))
+    (folder / "adapter_model.safetensors").unlink()
+    answer = plan(f"{BASE} my={folder}", gpu="H100", advise=False)
+    assert answer.fits
+    assert any("has an adapter_config.json and no tensors" in note for note in answer.warnings)
+    assert any("'c_attn' are none of Qwen3ForCausalLM" in note for note in answer.warnings)
+
+
+def test_every_file_that_is_named_and_not_here_is_said() -> None:
+    for flag in ("--chat-template", "--generation-config", "--tokenizer"):
+        notes = plan(f"vllm serve Qwen/Qwen3-0.6B {flag} ./none-here", gpu="H100", advise=False).warnings
+        assert any(f"'./none-here' ({flag}) is not on this machine" in note for note in notes)
+
+
+def test_a_config_alone_stands_for_a_model_and_is_none(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    note = "has no weights: planned from its config.json"
+    for command in (f"vllm serve {tmp_path}", f"python -m sglang.launch_server --model-path {tmp_path}"):
+        assert any(note in one for one in plan(command, gpu="H100", advise=False).warnings)
+    assert not any(note in one for one in plan(f"vllm serve {tmp_path} --load-format dummy", gpu="H100").warnings)

@@ -47,7 +47,7 @@ def test_devices_and_variables():
     ],
 )
 def test_version_from_the_tag(image, version, source):
-    d = parse(f"docker run --entrypoint vllm {image} serve org/m")
+    d = parse(f"docker run --gpus all --entrypoint vllm {image} serve org/m")
     assert (d.engine.version, d.engine.version_from) == (version, source)
     assert bool(d.notes) == (source != "image tag" or version.startswith("0.8"))
 

@@ -297,6 +297,56 @@ def test_an_image_for_the_cards_of_another_maker(image, gpu, starts):
         assert "the image with code for the MI250X is vllm/vllm-openai-rocm" in answer.warnings
 
 
+def test_the_right_image_is_planned():
+    answer = plan("docker run --gpus all vllm/vllm-openai:v0.24.0 --model Qwen/Qwen3-8B", gpu="MI300X")
+    (fix,) = answer.advice.fixes
+    assert (fix.change.label, fix.change.image) == ("image vllm/vllm-openai-rocm", "vllm/vllm-openai-rocm")
+    assert fix.tokens > 100_000
+
+
+@pytest.mark.parametrize(
+    ("options", "gives"),
+    [
+        ("", False),
+        ("--gpus all", True),
+        ("--runtime nvidia", True),
+        ("--device nvidia.com/gpu=all", True),
+        ("--device /dev/kfd --device /dev/dri", True),
+        ("--privileged", True),
+        ("-p 80:80 -e A=b", False),
+    ],
+)
+def test_a_container_that_nothing_gives_a_gpu(options, gives):
+    notes = one(f"docker run {options} vllm/vllm-openai:v0.24.0 --model org/m").notes
+    assert any("nothing gives this container a GPU" in note for note in notes) is not gives
+
+
+@pytest.mark.parametrize(
+    ("lines", "gives"),
+    [
+        ("", False),
+        ("    gpus: all\n", True),
+        ("    runtime: nvidia\n", True),
+        ("    devices: [/dev/kfd]\n", True),
+        ("    deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}\n", True),
+        ("    deploy: {resources: {limits: {memory: 8g}}}\n", False),
+    ],
+)
+def test_a_service_that_nothing_gives_a_gpu(lines, gives):
+    notes = one(f"services:\n  a:\n    image: vllm/vllm-openai:v0.24.0\n    command: --model org/m\n{lines}").notes
+    assert any("nothing gives this container a GPU" in note for note in notes) is not gives
+
+
+@pytest.mark.parametrize(
+    ("tag", "on_gpu"), [("server", False), ("full-b9000", False), ("server-cuda", True), ("server-vulkan-b9000", True)]
+)
+def test_an_image_for_the_cpu_uses_no_gpu(tag, on_gpu):
+    text = f"docker run --gpus all ghcr.io/ggml-org/llama.cpp:{tag} -hf unsloth/Qwen3-8B-GGUF:Q4_K_M -ngl 99"
+    answer = plan(text, gpu="RTX 4090", advise=False)
+    assert bool(answer.ranks) is on_gpu
+    assert any("built for the CPU" in note for note in answer.warnings) is not on_gpu
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -133,6 +133,8 @@ def test_spellings_of_a_release(version, words, flags):
         ("-cc.cudagraph_decoder_replay true", "'cudagraph_decoder_replay' came with vLLM 0.32.0"),
         ("--optimization-level 5", "5 is not one of 0, 1, 2, 3"),
         ("--max-lora-rank 7", "invalid choice: '7'"),
+        ("--max-lora-rank 48", "did you mean 64?"),
+        ("--max-lora-rank 9000", "did you mean 512?"),
         ("--num-gpu-blocks-override -1", "must be greater than 0"),
         ("-tp4", "-tp4"),
         ("other", "unrecognized arguments: other"),

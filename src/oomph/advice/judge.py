@@ -94,7 +94,8 @@ class Judge:
     def plan(self, change: Change) -> Plan | str:
         """The changed plan, or the sentence with which it is refused."""
         flags, environment = sorted(change.flags.items()), sorted(change.environment.items())
-        key = repr((flags, environment, change.model, change.version, change.gpus))
+        other = (change.image,) if change.image else ()
+        key = repr((flags, environment, change.model, change.version, change.gpus, *other))
         if key not in self._plans:
             try:
                 self._plans[key] = self._planner(changed(self.before.deployment, change))
@@ -189,6 +190,7 @@ def changed(deployment: Deployment, change: Change) -> Deployment:
     return replace(
         deployment, engine=engine, flags=flags, given=pinned, measured=measured, model=change.model or deployment.model,
         environment={**deployment.environment, **change.environment}, gpus=change.gpus or deployment.gpus,
+        image_vendor="" if change.image else deployment.image_vendor,
     )  # fmt: skip
 
 
@@ -207,6 +209,7 @@ def together(changes: Sequence[Change]) -> Change:
         environment=environment,
         model=next((change.model for change in changes if change.model), ""),
         version=next((change.version for change in changes if change.version), ""),
+        image=next((change.image for change in changes if change.image), ""),
         gpus=next((change.gpus for change in changes if change.gpus), ()),
         cost="; ".join(change.cost for change in changes),
         rank=sum(change.rank for change in changes) + 2 * (len(changes) - 1),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from oomph.advice.advise import advise
 from oomph.advice.judge import Judge, price, together
 from oomph.engines.protocol import EngineProtocol
-from oomph.engines.registry import engine_of
+from oomph.engines.registry import engine_of, right_image
 from oomph.facts.gpus import find as find_card
 from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Lever, Model, Plan
 from oomph.ir.world import fewer_ranks, shortage
@@ -86,6 +86,9 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
             for rank, name in enumerate(repositories_like(plan.deployment.model))
         ]
         return
+    if image := right_image(plan.deployment):
+        card = plan.deployment.gpus[0].name
+        yield [Change("image", f"image {image}", "release", image=image, cost=f"it has code for the {card}")]
     if kind == "gpus":
         yield list(_over_nodes(plan, engine))
         skips = engine.world(plan.deployment).reach > 0  # flags that leave GPUs out, which its words name
@@ -313,7 +316,7 @@ def _with_memory(
 
 def _as_typed(plan: Plan, change: Change) -> Change:
     """Two changes of the same flag are one: the later value."""
-    if change.model or change.gpus or change.version or change.environment or _BARE in change.label:
+    if change.model or change.gpus or change.version or change.image or change.environment or _BARE in change.label:
         return change
     flags = {name: value for name, value in change.flags.items() if value is not None or name in plan.deployment.flags}
     return replace(change, label=label(plan.deployment, flags), flags=flags)

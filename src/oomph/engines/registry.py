@@ -46,7 +46,7 @@ def plan_with_engine(deployment: Deployment, model: Model | None = None) -> Plan
         maker = _MAKERS[deployment.image_vendor]
         text = f"{engine.no_device} (the image is built for {maker} cards, and the {wrong} is none of them)"
         verdict = Verdict(False, "other", 0, text, refusal="card")
-        right = next((engine.own_images[gpu.vendor] for gpu in deployment.gpus if gpu.vendor in engine.own_images), "")
+        right = right_image(deployment)
         notes = (f"the image with code for the {wrong} is {right}",) if right else ()
         return Plan(deployment, deployment.model, verdict, warnings=(*deployment.notes, *notes))
     if (missing := engine.missing_kernels(deployment)) and not deployment.own_build:
@@ -87,9 +87,17 @@ _MAKERS = {"nvidia": "NVIDIA's", "amd": "AMD's", "intel": "Intel's"}
 def _card_without_code(deployment: Deployment) -> str:
     """The first card of another maker than the one for whose cards the container's image is built."""
     maker = deployment.image_vendor
-    if not maker or deployment.own_build:
+    if maker not in _MAKERS or deployment.own_build:
         return ""
     return next((gpu.name for gpu in deployment.gpus if gpu.vendor and gpu.vendor != maker), "")
+
+
+def right_image(deployment: Deployment) -> str:
+    """The engine's official image with code for the cards, where that of the container has none; "" = none is known."""
+    images = engine_of(deployment).own_images
+    if not _card_without_code(deployment):
+        return ""
+    return next((images[gpu.vendor] for gpu in deployment.gpus if gpu.vendor in images), "")
 
 
 _LARGEST = 1 << 62  # of any flag: bytes, tokens, seconds
@@ -121,16 +129,19 @@ def _with_files(plan: Plan, engine: EngineProtocol) -> Plan:
     deployment = plan.deployment
     if not engine.asks_the_hub or not plan.ranks or not path_here(deployment.model):
         return plan
-    from oomph.sources.beside import answer_limit, lacks_tokenizer
+    from oomph.sources.beside import answer_limit, lacks_tokenizer, lacks_weights
 
     has_own = any(deployment.flags.get(field) for field in ("tokenizer", "tokenizer_path", "skip_tokenizer_init"))
     if not has_own and plan.verdict.outcome != "fails" and lacks_tokenizer(deployment.model):
         verdict = Verdict(False, "other", 0, _NO_TOKENIZER.format(quoted(deployment.model)), refusal="model")
         return replace(plan, verdict=verdict, ranks=(), kv=None)
+    notes = []
+    if deployment.flags.get("load_format", "auto") == "auto" and lacks_weights(deployment.model):
+        name = quoted(deployment.model)
+        notes.append(f"{name} has no weights: planned from its config.json, and {engine.title} does not start without")
     if limit := answer_limit(deployment.model):
-        note = f"generation_config.json: an answer has at most {limit:,} tokens where its request does not say"
-        return replace(plan, warnings=(*plan.warnings, note))
-    return plan
+        notes.append(f"generation_config.json: an answer has at most {limit:,} tokens where its request does not say")
+    return replace(plan, warnings=(*plan.warnings, *notes)) if notes else plan
 
 
 def has_kernels(deployment: Deployment, card: Device) -> bool:

@@ -28,6 +28,7 @@ class Change(Struct, frozen=True):
     environment: dict[str, str] = {}
     model: str = ""  # another checkpoint
     version: str = ""  # another release
+    image: str = ""  # another container image
     gpus: tuple[Device, ...] = ()  # other GPUs
     cost: str = ""
     rank: int = 0  # what it costs the user, among changes of its kind: 0 is the least

@@ -60,7 +60,7 @@ class Deployment(Struct, frozen=True):
     spelling: dict[str, str] = {}  # field -> the option as it was typed: "-tp"; written so again
     passed: tuple[str, ...] = ()  # words of the command that no plan reads and no field holds; written as they were
     place: Place = Place()  # where its process looks for files
-    image_vendor: str = ""  # whose cards alone the container's image has code for; "" = it does not say
+    image_vendor: str = ""  # whose cards alone the container's image has code for, "cpu" = none; "" = it does not say
     own_build: bool = False  # the engine was built here, with kernels for these GPUs
     gpu_mention: str = ""  # the one card that the prose around a command speaks of; counts where there is no GPU at all
 

@@ -12,6 +12,7 @@ _TOKENIZERS = frozenset((
     "sentencepiece.bpe.model", "tekken.json", "tiktoken.model", "tokenization_kimi.py",
 ))  # fmt: skip
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_OTHER_WEIGHTS = (".gguf", ".engine", ".ckpt", ".msgpack", ".h5", ".npcache", ".tensors")
 _GENERATION = "generation_config.json"
 
 
@@ -24,6 +25,16 @@ def lacks_tokenizer(name: str) -> bool:
         return False
     has_weights = any(file.endswith(_WEIGHTS) for file in files)
     return has_weights and not any(file in _TOKENIZERS or file.endswith((".tiktoken", ".model")) for file in files)
+
+
+def lacks_weights(name: str) -> bool:
+    """A folder that stands for a model: its config.json, and nothing that an engine could load."""
+    folder = path_here(name)
+    try:
+        files = os.listdir(folder) if folder and os.path.isdir(folder) else []
+    except OSError:
+        return False
+    return "config.json" in files and not any(file.endswith((*_WEIGHTS, *_OTHER_WEIGHTS)) for file in files)
 
 
 def answer_limit(name: str) -> int:

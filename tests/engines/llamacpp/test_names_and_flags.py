@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import toys
 
+from calling import call
 from oomph.answers.plan import plan
 from oomph.errors import CommandError, OomphError
 from oomph.facts.llamacpp.architectures import ARCHITECTURES, NOT_PLANNED
@@ -149,3 +150,17 @@ def test_a_name_that_ollama_writes_with_a_colon_is_said() -> None:
     colon = "Ollama's library calls it qwen3:8b"
     assert any(colon in one for one in plan("ollama run qwen3-8b", gpu="RTX 4090").warnings)
     assert not any("library calls it" in one for one in plan("ollama run qwen2.5-coder", gpu="RTX 4090").warnings)
+
+
+def test_a_name_that_is_no_repository_has_its_files_on_the_screen() -> None:
+    screen = call("plan", "--gpu", "RTX 4090", "--", "llama-server", "-hf", "qwen3-8b").stdout
+    assert "invalid HF repo format" in screen and "-hf unsloth/Qwen3-8B-GGUF" in screen
+
+
+def test_ollama_takes_a_repository_of_the_hub_by_its_address() -> None:
+    with pytest.raises(OomphError) as raised:
+        plan("ollama run Qwen/Qwen3-8B", gpu="RTX 4090")
+    assert raised.value.hint == "ollama run hf.co/unsloth/Qwen3-8B-GGUF"
+    with pytest.raises(OomphError) as raised:
+        plan("ollama run carol/her-own", gpu="RTX 4090")
+    assert raised.value.hint == "ollama pull carol/her-own"

@@ -95,6 +95,18 @@ def test_no_message_of_nvidias_on_another_makers_card() -> None:
             assert not any("compute capability" in text or "SM89" in text for text in texts), (gpu, flags, texts)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "runs"),
+    [("MI300X", True), ("MI355X", True), ("MI250X", False), ("RX 7900 XTX", False), ("Radeon AI PRO R9700", False)],
+)
+def test_sglangs_images_for_rocm_have_code_for_two_cards(gpu: str, runs: bool) -> None:
+    command = "python -m sglang.launch_server --model-path Qwen/Qwen3-0.6B --context-length 2048"
+    answer = planned(gpu, command)
+    assert answer.fits is runs
+    assert runs or (answer.verdict.refusal == "card" and "HIP error" in answer.verdict.message)
+    assert planned(gpu, command, own_build=True).fits
+
+
 def test_makers_plugins_are_named() -> None:
     notes = planned("Gaudi 3", "vllm serve Qwen/Qwen3-0.6B --max-model-len 2048").warnings
     assert any("vllm-gaudi" in note for note in notes)

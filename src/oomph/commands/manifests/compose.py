@@ -83,6 +83,9 @@ def _calls_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str]
         return [Call((), refusal=error)]
 
 
+_DEVICES = frozenset(("gpus", "runtime", "devices", "privileged", "annotations"))  # what hands a service its GPUs
+
+
 def _calls(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> list[Call]:
     inside = _environment(service.get("environment"), environment, where)
     image = _fill(str(service.get("image") or ""), environment, where)
@@ -93,6 +96,8 @@ def _calls(service: Mapping[str, Any], environment: Mapping[str, str], where: st
     if service.get("env_file"):
         notes.append(f"{where}: the variables of its env_file are not the container's here")
     count, ids = _gpus(service)
+    if not (_DEVICES & service.keys() or "devices" in str(service.get("deploy"))):
+        notes.append(docker.NO_GPU.format("gpus: all"))
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
     call = docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes)

@@ -1,5 +1,6 @@
 """llama.cpp behind the protocol: where each of its parts is."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,14 @@ class LlamaCpp(GgufEngine):
         from oomph.facts.llamacpp.builds import parse_build
 
         return f"b{parse_build(version)}", ""
+
+    def image_vendor(self, image: str) -> str:
+        """.github/workflows/docker.yml: tags of the CPU's builds are server, light and full, alone or with a build."""
+        from oomph.commands.call import image_tag
+
+        name, tag = image.partition("@")[0], image_tag(image)
+        is_own = re.search(r"(?:ggml-org|ggerganov)/llama\.cpp(?::|$)", name) is not None
+        return "cpu" if is_own and re.fullmatch(r"(?:(?:server|light|full)(?:-b\d+)?)", tag) else ""
 
     def recognises(self, program: str, words: Sequence[str]) -> bool:
         if program in _OLD_PROGRAMS:

@@ -51,7 +51,8 @@ def plan_llamacpp(
     model: Model, deployment: Deployment, projectors: Sequence[Extra], drafters: Sequence[Drafter] = ()
 ) -> Plan:
     flags = deployment.flags
-    gpus = _visible(deployment.gpus, flags.get("device"))
+    on_cpu = deployment.image_vendor == "cpu" and not deployment.own_build
+    gpus = _visible(deployment.gpus, "none" if on_cpu else flags.get("device"))
     planned = subject(model)
     settings = resolve(
         flags, model.max_position, parse_build(deployment.engine.version),
@@ -62,6 +63,8 @@ def plan_llamacpp(
         raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
     newer = unknown_release(deployment.engine.version)
     notes = [*deployment.notes, *([newer] if newer else []), *_flag_notes(flags, settings.build), *model.warnings]
+    if on_cpu and deployment.gpus:
+        notes.append("the image is built for the CPU and uses no GPU: server-cuda, -rocm, -vulkan and -intel do")
     if no := refusal(model.layers, settings):
         return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
     cublas = _multiplies_plainly(planned, settings)

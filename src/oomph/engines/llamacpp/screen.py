@@ -76,7 +76,7 @@ def _identity(plan: Plan) -> list[tuple[str, str]]:
 def advice(plan: Plan, advised: Advice) -> tuple[Block, ...]:
     resolved = plan.resolved
     if plan.verdict.outcome != "fits":
-        return advice_blocks(plan, advised, engine="Prints") if plan.ranks else ()
+        return advice_blocks(plan, advised, engine="Prints")
     on_host = resolved["layers"] > resolved["offloaded"] or bool(resolved["host"]["parts"].get("experts"))
     if not on_host:
         return more_room(plan, advised)

@@ -169,6 +169,16 @@ def _blob(path: str, text: str) -> Model:
     return gguf_model(text, gguf.read(path), source="Ollama's store")
 
 
+def _hint(text: str) -> str:
+    """A repository of the hub has another address, and needs files that Ollama reads."""
+    from oomph import catalog
+    from oomph.engines.llamacpp.source import repository_of_files
+
+    meant = next((one for one in catalog.ids() if one.lower() == text.partition(":")[0].lower()), "")
+    files = repository_of_files(meant)
+    return f"ollama run hf.co/{files}" if files else f"ollama pull {text[:60]}"
+
+
 def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
     """'qwen3:30b-a3b-q8_0' -> Qwen3-30B-A3B at Q8_0; Ollama's library is Q4_K_M unless a tag says otherwise."""
     quant, size = "Q4_K_M", name.tag if name.tag != "latest" else ""
@@ -181,7 +191,7 @@ def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
     from oomph import catalog
 
     if name.host != REGISTRY or name.namespace != "library":
-        raise UnknownModel(f"{text[:120]!r} is not in Ollama's store on this machine", hint=f"ollama pull {text[:60]}")
+        raise UnknownModel(f"{text[:120]!r} is not in Ollama's store on this machine", hint=_hint(text))
     size = size or LATEST.get(name.model, "")
     wanted = MODELS.get(f"{name.model}:{size}") or f"{name.model} {size.replace('-', ' ')}".strip()
     try:

@@ -89,6 +89,12 @@ class SgLang(EngineProtocol):
         is_cuda = re.fullmatch(r"(?:latest|v\d[\d.]*(?:post\d+)?(?:-cu\d+)?)?", tag)
         return "amd" if "rocm" in tag else "nvidia" if is_cuda else ""
 
+    def missing_kernels(self, deployment: Deployment) -> str:
+        """sgl-kernel/setup_rocm.py ends the build for any other card unless somebody names its code (AMDGPU_TARGET);
+        docker/rocm.Dockerfile builds for these two."""
+        bare = next((gpu.name for gpu in deployment.gpus if gpu.vendor == "amd" and gpu.sm not in (94, 95)), "")
+        return f"SGLang's images for ROCm have code for gfx942 and gfx950 alone, not for the {bare}" if bare else ""
+
     def container_refusal(self, image: str, words: Sequence[str]) -> str:
         if "lmsysorg/sglang" not in image or not words or words[0][:1] != "-":
             return ""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.common.adapters import adapter_paths, rank_of, read_config
+from oomph.engines.common.adapters import CONFIG, adapter_paths, rank_of, read_config
 from oomph.errors import OomphError
 from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
 from oomph.ir import Linear, Model, Plan
@@ -16,6 +16,7 @@ from oomph.sources.place import current, path_here
 from oomph.text.printable import quoted
 
 _WEIGHTS = "adapter_model.safetensors"
+_ANY_WEIGHTS = (_WEIGHTS, "adapter_model.bin", "adapter_model.pt")  # lora/lora_model.py from_local_checkpoint
 # lora/peft_helper.py _validate_features (0.32.0): keys that vLLM refuses where they are set
 _FEATURES = {
     "use_dora": "vLLM does not yet support DoRA.",
@@ -38,6 +39,7 @@ class Adapter(Struct, frozen=True):
     rank: int  # the largest of its modules
     base: str  # the model that it was trained for, as its file names it
     errors: tuple[str, ...]  # what vLLM says of it, its rank aside
+    doubts: tuple[str, ...] = ()  # of a folder that holds an adapter's config alone
 
 
 def with_adapters(plan: Plan, model: Model) -> Plan:
@@ -84,7 +86,25 @@ def read_adapter(name: str, path: str, model: Model) -> Adapter | None:
             f"While loading {path}, expected target modules of {model.architecture} but received {unknown}. Please "
             "verify that the loaded LoRA module is correct"
         )
-    return Adapter(name, rank_of(config), str(config.get("base_model_name_or_path") or ""), tuple(errors))
+    base = str(config.get("base_model_name_or_path") or "")
+    return Adapter(name, rank_of(config), base, tuple(errors), tuple(_doubts(path, folder, config, model)))
+
+
+def _doubts(path: str, folder: str, config: Mapping[str, Any], model: Model) -> Iterator[str]:
+    if any(os.path.isfile(os.path.join(folder, name)) for name in _ANY_WEIGHTS):
+        return
+    yield f"{quoted(path)} has an {CONFIG} and no tensors: vLLM does not start with it as it is"
+    named, own = config.get("target_modules"), _modules_of(model)
+    words = [word for word in named if isinstance(word, str)] if isinstance(named, list) else []
+    if own and (unknown := [word for word in words if word.rpartition(".")[2] not in (*own, *_EVERYWHERE)]):
+        yield f"the adapter's target modules {', '.join(map(quoted, unknown[:4]))} are none of {model.architecture}"
+
+
+def _modules_of(model: Model) -> set[str]:
+    linear = [module for layer in model.layers for module in layer.block.modules if isinstance(module, Linear)]
+    return {
+        word.rpartition(".")[2] for module in linear for word in (module.name, *(part.name for part in module.parts))
+    }
 
 
 def _unknown_modules(folder: str, model: Model) -> list[str]:
@@ -95,10 +115,7 @@ def _unknown_modules(folder: str, model: Model) -> list[str]:
         tensors = read_header(os.path.join(folder, _WEIGHTS))
     except (OomphError, OSError):
         return []
-    linear = [module for layer in model.layers for module in layer.block.modules if isinstance(module, Linear)]
-    own = {
-        word.rpartition(".")[2] for module in linear for word in (module.name, *(part.name for part in module.parts))
-    }
+    own = _modules_of(model)
     names = {tensor.name.partition(".lora_")[0].rpartition(".")[2]: tensor.name for tensor in tensors}
     unknown = [name for name, full in names.items() if name not in own and ".experts" not in full]
     return sorted(name for name in unknown if name not in _EVERYWHERE) if own else []
@@ -122,6 +139,7 @@ def _notes(flags: Mapping[str, Any], count: int, adapters: list[Adapter], model:
     if count > slots:
         yield f"{count} adapters share {slots} slot{'s' * (slots > 1)} (--max-loras): others wait until a slot is free"
     for adapter in adapters:
+        yield from adapter.doubts
         base = adapter.base.rpartition("/")[2].lower()
         if base and base != model.rstrip("/").rpartition("/")[2].lower():
             yield f"the adapter {adapter.name} was trained for {adapter.base}"

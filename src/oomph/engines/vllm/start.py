@@ -13,6 +13,8 @@ from oomph.ir import Deployment, Model, Plan
 from oomph.sources.arch import family
 from oomph.sources.load import load_once, load_overridden, require_layers
 
+_BESIDE = ("lora_modules", "chat_template", "generation_config", "tokenizer")  # flags that name files
+
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     overrides = config_overrides(deployment)
@@ -23,7 +25,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     if model is None and checkpoint.param("has_vision_config"):
         checkpoint = _under_its_other_name(checkpoint, deployment, overrides)
     plan = plan_vllm(require_layers(checkpoint), *with_draft(deployment))
-    if "lora_modules" not in deployment.flags:
+    if deployment.flags.keys().isdisjoint(_BESIDE):
         return plan
     from oomph.engines.vllm.beside import with_adapters
 

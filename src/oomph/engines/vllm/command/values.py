@@ -193,9 +193,12 @@ def check_keys(flag: Flag, value: Any, options: Options) -> str:
 
 
 def _close(word: str, among: Iterable[str]) -> str:
+    listed = list(among)
+    if len(word) < 19 and word.isdecimal() and (sizes := sorted(int(one) for one in listed if one.isdecimal())):
+        return str(next((size for size in sizes if size >= int(word)), sizes[-1]))  # room for what was asked
     from difflib import get_close_matches  # 2 ms to import, and only for a word that is wrong
 
-    return next(iter(get_close_matches(word, list(among), n=1)), "")
+    return next(iter(get_close_matches(word, listed, n=1)), "")
 
 
 def _check_bounds(flag: Flag, value: Any) -> None:
