@@ -1,7 +1,7 @@
 """What the build adds to pyproject.toml: the addresses of the project, and a README that can stand on another page.
 
 An index shows README.md away from the repository, where `docs/start.md` leads nowhere, a picture is not found and
-nobody has a clone. With REPOSITORY every relative link becomes an address at the release's tag, without it its own text.
+nobody has a clone. With REPOSITORY every relative link becomes an address at the tag, without it its own text.
 """
 
 import re

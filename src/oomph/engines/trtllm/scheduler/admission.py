@@ -53,7 +53,7 @@ class Admission:
         available = list(self.pools.free)
         if not self.capacity.slides:
             block = self.windows[0].block
-            blocks = sum(cdiv(r.prompt + r.max_new, block) - cdiv(r.tokens, block) for r in running)
+            blocks = sum(-r.tokens // block - -(r.prompt + r.max_new) // block for r in running)  # differences of cdiv
             return [available[0] - blocks * self.capacity.beams]
         for request in running:
             needs = self._needs_to_finish(request)

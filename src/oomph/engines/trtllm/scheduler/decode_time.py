@@ -30,11 +30,21 @@ class DecodeTime:
         )
         return ticks * self.beams
 
+    def all_series(self, contexts: list[int], count: int) -> int:
+        """`series` of requests with so many tokens each: without a window their sum is enough."""
+        read = count * sum(contexts) + len(contexts) * (count * (count + 1) // 2)
+        ticks = self.beams * read * sum(rate for rate, span in zip(self.rates, self.spans) if span == _FAR)
+        for rate, span in zip(self.rates, self.spans):
+            if span != _FAR:
+                ticks += self.beams * rate * sum(_read(tokens, count, span) for tokens in contexts)
+        return ticks
+
     def series(self, tokens: int, count: int) -> int:
         """Of so many steps, the first of which has tokens + 1 in its cache."""
-        ticks = 0
-        for rate, span in zip(self.rates, self.spans):
-            growing = max(0, min(count, span - tokens))
-            read = growing * tokens + growing * (growing + 1) // 2 + (count - growing) * min(span, tokens + count)
-            ticks += rate * read
-        return ticks * self.beams
+        return self.beams * sum(rate * _read(tokens, count, span) for rate, span in zip(self.rates, self.spans))
+
+
+def _read(tokens: int, count: int, span: int) -> int:
+    """Cached tokens that so many steps read, of which a window holds no more than its span."""
+    growing = max(0, min(count, span - tokens))
+    return growing * tokens + growing * (growing + 1) // 2 + (count - growing) * min(span, tokens + count)

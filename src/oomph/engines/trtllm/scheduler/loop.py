@@ -172,8 +172,8 @@ class CapacityLoop:
         """So many steps in which the same requests decode: their attention is an arithmetic series."""
         rows = len(requests) * self.capacity.beams
         ticks = count * self.time.fixed(rows, rows)
+        ticks += self.decode_time.all_series([request.tokens for request in requests], count)
         for request in requests:
-            ticks += self.decode_time.series(request.tokens, count)
             self.pools.resize(request, request.tokens + count)
         self.now += ticks
         self.work += 1
@@ -204,8 +204,12 @@ class CapacityLoop:
     def _has_room(self, requests: list[Live], count: int) -> bool:
         """Whether so many steps of all find their blocks: then each single one does."""
         for (window, _), free in zip(self.capacity.windows, self.pools.free):
-            grown = sum(cdiv(r.tokens + count, window.block) - cdiv(r.tokens, window.block) for r in requests)
-            if grown * self.capacity.beams > free:
+            block, room = window.block, free // self.capacity.beams
+            if len(requests) * cdiv(count, block) <= room:
+                continue  # none takes more than that
+            if (
+                sum(-r.tokens // block - -(r.tokens + count) // block for r in requests) > room
+            ):  # the difference of cdiv
                 return False
         return True
 
@@ -214,11 +218,12 @@ class CapacityLoop:
         if arrival is None or count <= 1:
             return count
         rows = len(requests) * self.capacity.beams
+        contexts = [request.tokens for request in requests]
 
         def begins(step: int) -> int:
             """When the step behind so many is scheduled."""
             ticks = step * self.time.fixed(rows, rows)
-            return self.now + ticks + sum(self.decode_time.series(request.tokens, step) for request in requests)
+            return self.now + ticks + self.decode_time.all_series(contexts, step)
 
         if begins(count - 1) < arrival[0]:
             return count
