@@ -66,6 +66,7 @@ _SPOKEN = {
 _SPOKEN_WORD = late_pattern(lambda: "|".join(sorted(_SPOKEN, key=len, reverse=True)))
 
 _LEAST_LETTERS = 2  # of a word that says what it is: nobody means a model by "x"
+_TELLING = 4  # letters of a word that names another model; 'pt', 'dpo' and 'h' are kinds of one
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 _ALIKE = 0.6  # how much of its letters where no word that says what it is does
 
@@ -268,9 +269,11 @@ def answers(query: str, ids: Iterable[str]) -> list[str]:
 
 
 def is_anothers(query: str, model_id: str) -> bool:
-    """Whether the name begins with a word that nobody typed: 'llama 3.1 8b' in Hermes-3-Llama-3.1-8B."""
+    """Whether the name begins with a word that nobody typed: 'llama 3.1 8b' in Hermes-3-Llama-3.1-8B. Or it has two
+    that say which model: 'mistral 8b' in Mistral-NeMo-Minitron-8B."""
     answer = rank(query, model_id)
-    return answer is not None and bool(answer[1])
+    more = distinct(model_id.rpartition("/")[2]) - distinct(query)
+    return answer is not None and (bool(answer[1]) or sum(len(word) >= _TELLING for word in more) >= 2)
 
 
 def core(family_name: str) -> str:
