@@ -237,16 +237,23 @@ def _beside_neighbours(deployment: Deployment, plan: Plan, share: float) -> tupl
 
 
 def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> str:
+    """Why it does not start, and the first change that its own plan has found to start."""
+    from oomph.answers.plan import plan as plan_with_advice
+
     largest = max(cards, key=lambda card: card.total_bytes - card.used_bytes)
     try:
-        plan = run(replace(deployment, gpus=(largest,) * gpus_of(deployment)))
+        plan = plan_with_advice(replace(deployment, gpus=(largest,) * gpus_of(deployment)))
     except OomphError as refused:
         return f"{name} cannot be planned: {refused.message}"
     verdict = plan.verdict
-    why = verdict.message or "too close to call"
+    why = verdict.message.partition("\n")[0] or "too close to call"
     if verdict.short_bytes and verdict.stage:
         why = f"out of memory {STAGE_WORDS[verdict.stage][1]}, {gib(verdict.short_bytes)} short"
-    return f"{name} does not start even alone on {largest.name}: {why}"
+    fixes = plan.advice.fixes if plan.advice is not None else ()
+    fix = next((fix for fix in fixes if fix.change.kind != "hardware"), None)
+    return f"{name} does not start even alone on {largest.name}: {why}" + (
+        f". It starts as: {fix.command}" if fix else ""
+    )
 
 
 def _cache_bytes(plan: Plan) -> int:

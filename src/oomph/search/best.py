@@ -220,19 +220,28 @@ class BestFirst:
         return [arm for arm in arms if arm is not None]
 
     def _least_offload(self, arm: Arm) -> Arm | None:
-        low, high, least = 0, len(OFFLOADS), None
-        while low < high:
-            middle = (low + high) // 2 if least is not None else high - 1  # what does not serve with most never does
-            moved = replace(arm, offload_gib=OFFLOADS[middle])
-            tries = (moved, replace(moved, unlimited=False))
-            serving = next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None)
-            if serving is not None:
-                least, high = serving, middle
-            elif least is None:
+        least, high = None, len(OFFLOADS)
+        while least is None and high:  # what does not serve with most never does, unless the host is what lacks memory
+            high -= 1
+            least = self._moved(arm, OFFLOADS[high])
+            if least is None and not self._lacks_host(replace(arm, offload_gib=OFFLOADS[high])):
                 return None
-            else:
-                low = middle + 1
+        low = 0
+        while low < high:
+            middle = (low + high) // 2
+            fewer = self._moved(arm, OFFLOADS[middle])
+            least, low, high = (fewer, low, middle) if fewer is not None else (least, middle + 1, high)
         return least
+
+    def _moved(self, arm: Arm, offload_gib: int) -> Arm | None:
+        """With so much in host memory, if that serves."""
+        moved = replace(arm, offload_gib=offload_gib)
+        tries = (moved, replace(moved, unlimited=False))
+        return next((one for one in tries if self._at(one, self.space.contexts[0]) is not None), None)
+
+    def _lacks_host(self, arm: Arm) -> bool:
+        plan = self.solver.outcome(arm, self.space.contexts[0], self.users, self.solver.default).plan
+        return plan is not None and "host_ram" in (plan.verdict.stage, plan.verdict.first_to_break)
 
     def _is_open(self, frugal: Arm) -> bool:
         """Whether the most frugal arm of a checkpoint, layout and KV dtype serves the request; the others need more. If
@@ -373,8 +382,8 @@ def _frugal(arm: Arm) -> Arm:
 
 
 def plan_speed(plan: Plan, model: Model, users: int) -> Speed | None:
-    """None: nobody knows how fast this card is."""
-    timing = engine_of(plan.deployment).timing(plan, model)
+    """None: nobody knows how fast this card is, or the model generates no tokens."""
+    timing = engine_of(plan.deployment).timing(plan, model) if not model.pooling else None
     return speed_of(timing, users) if timing is not None else None
 
 

@@ -100,6 +100,7 @@ def fit(
     notes = (*notes, *_notes(solver, pick, gpus))
     if pick is not None and len({device.node for device in gpus}) > 1:
         notes = (*notes, *_replicas(model, gpus, want, engine, only, also, planner))
+    shown = [_limited(point) for point in shown]
     points = [pick.point, *(p for p in shown if not _same(p, pick.point))] if pick is not None else shown
     answers = _answers(solver, points, models, want.users or 1)
     chosen = next((a for a in answers if pick is not None and a.point == pick.point), None)
@@ -118,6 +119,7 @@ def fit(
         nearest=tuple(answers) if not met else (),
         neighbours=tuple(neighbours(solver, chosen.point, spaces)) if chosen is not None and explain else (),
         refused=tuple(refused),
+        refusal=solver.refusal,
         plans=solver.plans,
         notes=notes,
         objective=objective.line,
@@ -188,10 +190,11 @@ def _is_close(solver: Solver, spaces: Spaces, objective: Objective) -> bool:
 
 def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple[str, ...]:
     notes = all_that_hold(
+        (solver.refusal, "oomph plan of the command names what mends a refusal, where something does"),
         (solver.stopped, "stopped before every checkpoint and layout was tried: this is the best so far"),
         (pick is not None and pick.point.arm.layout.gpus > _NODE, "more GPUs than one node has: --emit lws"),
         (
-            pick is None or pick.point.arm.offload_gib,
+            pick.point.arm.offload_gib if pick is not None else not solver.refusal,
             "engines that place layers compute on the CPU what the GPUs do not hold, instead of reading it over the "
             "link in every step: oomph compare has their files and speeds",
         ),
@@ -211,6 +214,12 @@ def _same(first: Point, second: Point) -> bool:
     """The same but for a limit of requests that nobody needs."""
     one, two = (replace(point.arm, unlimited=False, limit=0, empty=False) for point in (first, second))
     return one == two and first.context == second.context
+
+
+def _limited(point: Point) -> Point:
+    """With the limit of requests that its command sets, in its words: a row of the front has no more than its users."""
+    is_set = not point.arm.unlimited and not point.limit
+    return replace(point, limit=max(point.users, point.arm.limit)) if is_set else point
 
 
 def _rows(solver: Solver, spaces: Spaces, best: Best) -> list[Point]:

@@ -43,6 +43,7 @@ class Fit(Printed, frozen=True):
     nearest: tuple[Configuration, ...] = ()  # where it is not met
     neighbours: tuple[Neighbour, ...] = ()
     refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
+    refusal: str = ""  # what the engine says of every one of them, before any memory is touched
     plans: int = 0
     notes: tuple[str, ...] = ()
     objective: str = ""  # by which the pick is the best

@@ -73,6 +73,7 @@ class Solver:
         self.default, self.margin = default, margin
         self.empty_gpus = base.gpus  # as they are where nothing else may use them
         self.plans = 0
+        self.refusal = ""  # what the engine says where it refuses all that is planned, before any memory is touched
         self.progress: Progress | None = None  # told of each arm; with it, Ctrl-C ends the search with the best so far
         self.stopped = False
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
@@ -115,6 +116,8 @@ class Solver:
             plan = self.planner(self.deployment(arm, context, users, utilisation), self.models[arm.model])
         except OomphError as refused:
             return Outcome("never", 0.0, None, refused.message)
+        is_refused = plan.verdict.stage == "other" and (self.refusal or self.plans == 1)
+        self.refusal = (self.refusal or plan.verdict.message.partition("\n")[0]) if is_refused else ""
         return judge(plan, margin=self.margin)
 
     # --- one arm ----------------------------------------------------------------------------------------------------

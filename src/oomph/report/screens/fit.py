@@ -84,6 +84,8 @@ def _asked(fit: Fit) -> str:
 
 
 def _verdict(fit: Fit) -> Verdict:
+    if fit.refusal:
+        return Verdict("REFUSED", "fails", f"{fit.engine} refuses it before any memory is touched: {fit.refusal}")
     if fit.pick is None:
         return Verdict("NOTHING FITS", "fails", "no checkpoint, layout or flag starts here, not with 2,048 tokens")
     point = fit.pick.point
@@ -105,11 +107,18 @@ def _gives(fit: Fit, pick: Configuration) -> tuple[tuple[str, str], ...]:
     other = (f"{pick.precision} weights instead of {fit.model}",) if point.arm.model != fit.model else ()
     kv = plan.kv
     assert kv is not None
+    gives = f"{point.users:,} requests of {point.context:,} tokens at once, none of which needs a KV cache"
+    tightest = _tightest_stage(plan)
+    if kv.groups:
+        gives = (
+            f"{kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of {point.context:,} "
+            f"tokens at once; {point.concurrency:.2f} if every uncertain term is at its worst"
+        )
+        tightest += f"; one request takes {human(kv.need_bytes)} of KV cache"
     return (
         ("Speed", _speed_words(pick.speed) if pick.speed is not None else ""),
-        ("Gives", f"{kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of {point.context:,} "
-                  f"tokens at once; {point.concurrency:.2f} if every uncertain term is at its worst"),
-        ("Tightest", f"{_tightest_stage(plan)}; one request takes {human(kv.need_bytes)} of KV cache"),
+        ("Gives", gives),
+        ("Tightest", tightest),
         ("Costs", ", ".join((*other, *pick.gives_up))),
     )  # fmt: skip
 
@@ -217,6 +226,8 @@ def _basis(fit: Fit) -> str:
 
 def _speed_basis(fit: Fit) -> str:
     speeds = [each.speed for each in fit.front or fit.nearest if each.speed is not None]
+    if not speeds and all(gpu.bandwidth for gpu in fit.gpus):
+        return "No speed is shown: this model generates no tokens."
     if not speeds:
         return "Speed is relative: nobody knows how fast this card is."
     basis = worst_error(speeds)

@@ -75,7 +75,7 @@ def _detail(each: Placed) -> str:
     kv, text = each.plan.kv, f"{gib(each.bytes_per_card)} per GPU"
     if each.asleep:
         return f"{text} asleep"
-    if kv is not None:
+    if kv is not None and kv.groups:
         text += f", {kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests at once"
     if each.share and each.share != each.written_share:
         text += f"; a share of {each.share:g} instead of {each.written_share:g}"
@@ -94,7 +94,7 @@ def _method(packed: Packed) -> str:
     if packed.interrupted:
         return "stopped before every share was tried: these are the best so far"
     if not packed.method:
-        return "nothing was searched"
+        return "nothing was searched: each service has to start alone first"
     who = "by OR-Tools CP-SAT" if packed.method == "CP-SAT" else "by a plain search"
     if packed.outcome == "close" and not packed.as_written:
         return f"{who}: no shares hold for certain"

@@ -48,7 +48,7 @@ def answer(simulated: Held | Simulation | Sweep | TwoReleases, sweep: Rows = ())
     verdict: Verdict | None
     if isinstance(simulated, Sweep):
         enough = [users for users, result in simulated.rows if not breach(result, simulated.target)]
-        word, tone = (f"{max(enough):,} USERS", "fits") if enough else ("NONE", "fails")
+        word, tone = (_counted(max(enough)), "fits") if enough else ("NONE", "fails")
         verdict = Verdict(word, tone, promise_words(simulated.target), "of those tried are held")
         blocks = (_sweep_table(simulated), *_over_users(simulated.rows, max(enough, default=0)))
     else:
@@ -110,7 +110,11 @@ def _held(largest: Held) -> Verdict:
     paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
     asking = "at a time" if paused else "asking without a pause"
     each = _each(largest.result)
-    return Verdict(f"{largest.users:,} USERS", "fits", promise, f"{asking}, {each}" if each else asking)
+    return Verdict(_counted(largest.users), "fits", promise, f"{asking}, {each}" if each else asking)
+
+
+def _counted(users: int) -> str:
+    return f"{users:,} USER{'S' * (users > 1)}"
 
 
 def _each(result: Result | None) -> str:

@@ -1,0 +1,56 @@
+"""What the searches say where there is no ordinary answer: rows, refusals, models without a cache, single users."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from oomph.api import pack
+from oomph.report.screens.simulate import _counted
+from oomph.search.fit import fit
+
+
+@pytest.mark.parametrize(("model", "gpu"), [("Qwen/Qwen3-4B", "RTX 2060"), ("Qwen/Qwen3-8B", "L4")])
+def test_a_row_says_the_limit_of_requests_that_its_command_sets(model: str, gpu: str) -> None:
+    front = fit(model, gpu).front
+    assert len(front) > 1
+    for row in front:
+        limit = re.search(r"--max-num-seqs (\d+)", row.command)
+        words = [words for words in row.gives_up if words.startswith("at most ")]
+        assert [int(each.split()[2]) for each in words] == ([int(limit[1])] if limit else [])
+
+
+def test_a_refusal_is_no_lack_of_memory() -> None:
+    answer = fit("Qwen/Qwen2.5-7B-Instruct-1M", "H100", context=16384)
+    assert not answer.met and "layer_idx" in answer.refusal
+    assert "REFUSED" in answer.text() and not any("CPU" in note for note in answer.notes)
+    assert not fit("meta-llama/Llama-3.3-70B-Instruct", "RTX 4090", only=True).refusal
+
+
+def test_a_model_without_a_cache_has_requests_and_no_speed() -> None:
+    text = " ".join(fit("BAAI/bge-m3", "T4").text().split())
+    assert "256 requests of 8,194 tokens at once, none of which needs a KV cache" in text
+    assert "tokens/s" not in text and "nobody knows" not in text and "0.00" not in text
+    text = pack(["vllm serve BAAI/bge-m3", "vllm serve Qwen/Qwen3-0.6B"], gpu="L4").text()
+    assert " 0.00 requests" not in text and "tokens of KV cache" in text
+
+
+def test_pack_names_how_a_service_starts_that_does_not_start_alone() -> None:
+    answer = pack(["vllm serve Qwen/Qwen3-32B-AWQ", "vllm serve Qwen/Qwen3-0.6B"], gpu="RTX 3090")
+    (reason,) = answer.reasons
+    assert not answer.placed and "short" in reason
+    command = reason.partition("It starts as: ")[2]
+    assert pack([command], gpu="RTX 3090").placed
+
+
+def test_one_user_is_one() -> None:
+    assert (_counted(1), _counted(2), _counted(1024)) == ("1 USER", "2 USERS", "1,024 USERS")
+
+
+def test_a_host_that_is_told_hides_no_answer_that_it_holds() -> None:
+    """The most that may be moved to the host does not fit in it; less of it does, and serves."""
+    told = fit("openai/gpt-oss-120b", "RTX 5090, 96GB RAM").pick
+    free = fit("openai/gpt-oss-120b", "RTX 5090").pick
+    assert told is not None and free is not None and told.point.arm.offload_gib == free.point.arm.offload_gib > 0
+    assert fit("openai/gpt-oss-120b", "RTX 5090, 32GB RAM").pick is None
