@@ -146,6 +146,8 @@ CASES: dict[str, Callable[[Any], None]] = {
     "inspect-refused": error(lambda page: paste(page, "no-such/model-at-all:Q9")),
 }  # fmt: skip
 
+# Two frames: what follows a new size is drawn in the second.
+LAID_OUT = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 CUT = Path(__file__).with_name("cut.js").read_text()
 
 
@@ -162,7 +164,7 @@ def test_a_screen(tab: Watched, address: str, case: str) -> None:
         assert colour_faults(page) == [], (case, "dark")
         for size, (width, height) in SIZES.items():
             page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(120)
+            page.evaluate(LAID_OUT)
             assert page.evaluate(CUT) == [], (case, size)
         assert faults(page, PLACES) == [], (case, "phone")
 
