@@ -39,6 +39,7 @@ def found(name: str) -> str:
         ("deepseek v3 671b", "deepseek-ai/DeepSeek-V3"),
         ("mistral nemo 12b", "mistralai/Mistral-Nemo-Instruct-2407"),
         ("llama 4 scout 109b", "meta-llama/Llama-4-Scout-17B-16E-Instruct"),
+        ("Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),  # and no copy of its base
         ("phi-4 20b", ""),
         ("llama 3.1 9b", ""),
         ("qwen3 coder 31b", ""),

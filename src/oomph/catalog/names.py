@@ -202,7 +202,7 @@ def best(query: str, ids: Iterable[str]) -> list[str]:
     makers = _makers(known)
     return sorted(
         _plainest(query, equal),
-        key=lambda i: (i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
+        key=lambda i: (is_copy(i) or i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
     )
 
 

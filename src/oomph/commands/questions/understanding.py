@@ -146,7 +146,7 @@ def understand(question: str) -> Understood:
     flags = _take_flags(text, model, gpu)
     rest = _rest(text)
     if not model and not gpu:
-        raise _nothing_named(question.lower(), bool(ram))
+        raise _nothing_named(question.lower(), bool(ram), rest)
     require_known(model, gpu, rest)
     unused += rest
     if file_types and not engines:
@@ -166,12 +166,14 @@ def understand(question: str) -> Understood:
     )  # fmt: skip
 
 
-def _nothing_named(question: str, has_memory: bool) -> OomphError:
+def _nothing_named(question: str, has_memory: bool, rest: list[str]) -> OomphError:
     if words.DIED.search(question):
         return CommandError(words.NEEDS_LOG, hint="oomph explain server.log")
     if has_memory or words.NO_GPU.search(question):
         return CommandError(words.NEEDS_GPU, hint='oomph "what fits on a Mac mini 64GB"')
-    return CommandError("neither a model nor a GPU that is known is named", hint=_EXAMPLE)
+    is_name = any(word[:1].isupper() or words.BRANDS.fullmatch(word) for word in rest)
+    unknown = f": {' '.join(rest)[:60]!r} is none" if is_name and len(rest) <= 4 else ""
+    return CommandError(f"neither a model nor a GPU that is known is named{unknown}", hint=_EXAMPLE)
 
 
 def _take_flags(text: Text, model: str, gpu: str) -> tuple[str, ...]:
@@ -320,4 +322,6 @@ def _rest(text: Text) -> list[str]:
 
 def _is_plain(word: str) -> bool:
     """It carries nothing, nor do the words that a hyphen or an apostrophe joins in it."""
+    if word.isascii() and word.isdigit():
+        return False  # "on 8 GPUs": how many of which?
     return word in words.PLAIN or all(part in words.PLAIN or len(part) < 3 for part in re.split(r"[-']", word))

@@ -174,11 +174,11 @@ DIED = late_pattern(
 )
 # Engines as they are called, and words that take one out.
 ENGINES = (
-    ("vllm", late_pattern(r"\bvllm\b")),
-    ("sglang", late_pattern(r"\bsglang\b")),
-    ("llamacpp", late_pattern(r"\bllama[ ._-]?cpp\b|\bllama-server\b|\bgguf\b")),
-    ("ollama", late_pattern(r"\bollama\b")),
-    ("trtllm", late_pattern(r"\btrt[ -]?llm\b|\btensorrt(?:[ -]?llm)?\b")),
+    ("vllm", late_pattern(r"(?a)\bvllm\b")),
+    ("sglang", late_pattern(r"(?a)\bsglang\b")),
+    ("llamacpp", late_pattern(r"(?a)\bllama[ ._-]?cpp\b|\bllama-server\b|\bgguf\b")),
+    ("ollama", late_pattern(r"(?a)\bollama\b")),
+    ("trtllm", late_pattern(r"(?a)\btrt[ -]?llm\b|\btensorrt(?:[ -]?llm)?\b")),
 )
 OTHERS = ("vllm", "sglang", "llamacpp", "ollama")  # what "anything but" one of them leaves
 NOT = late_pattern(
@@ -200,7 +200,7 @@ WHICH_ENGINE = late_pattern(
     r"|\bqu[eé] motor\b|\bquel moteur\b|(?:哪个|什么)(?:推理)?(?:引擎|框架)"
 )
 # How the weights are kept, where it does not stand in the model's name.
-QUANTISED = late_pattern(r"\b(?:in |as |at |als |en )?(awq|gptq|nvfp4|mxfp4|fp8|int[48]|[48]-bit)\b")
+QUANTISED = late_pattern(r"(?a)\b(?:in |as |at |als |en )?(awq|gptq|nvfp4|mxfp4|fp8|int[48]|[48]-bit)\b")
 BITS = late_pattern(r"(?i)\b([48])[ -]?bits?\b")
 # The type of a GGUF file, which llama.cpp and Ollama read.
 FILE_TYPE = late_pattern(r"(?:^|[-_:])(?:i?q[1-8](?:_[a-z0-9_]+)?|gguf)$")
