@@ -71,6 +71,6 @@ def test_a_word_that_no_checkpoint_has_is_refused(capsys: pytest.CaptureFixture[
 def test_a_narrow_screen_has_a_label_for_every_figure(folder: Path) -> None:
     """There the table's head is hidden: each column between the subject and the command says what it is."""
     page = next((folder / "models").iterdir()).read_text()
-    columns = len(re.findall("<th>", page.partition("</tr>")[0]))
+    columns = len(re.findall("<th[ >]", page.partition("</tr>")[0]))
     labelled = set(re.findall(r"td:nth-child\((\d)\)[^{]*::before", (folder / "style.css").read_text()))
     assert labelled == {str(column) for column in range(2, columns)}

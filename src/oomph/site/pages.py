@@ -17,7 +17,7 @@ from oomph.units import human
 STYLE = """:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
 body{max-width:72rem;margin:0 auto;padding:1rem}table{border-collapse:collapse;display:block;overflow-x:auto}
 th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884;vertical-align:top}
-td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}code{font-size:.85em}
+.n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}code{font-size:.85em}
 input{font:inherit;padding:.4rem;width:100%;
 box-sizing:border-box}ul{columns:22rem;padding-left:1.2rem}a{color:light-dark(#1456c7,#8ab4f8)}
 footer{margin-top:2rem;opacity:.7}
@@ -73,7 +73,7 @@ def model_page(name: str, figures: Sequence[Figure], kin: Mapping[str, int]) -> 
     if others:
         links = "".join(f'<li><a href="{file_name(other)}">{escape(other)}</a></li>' for other in sorted(others))
         parts.append(f"<h2>Other checkpoints of the same model</h2><ul>{links}</ul>")
-    return _page(name, "".join(parts), "../")
+    return _page(name, f"Which cards serve {name}, with which command and for how many", "".join(parts), "../")
 
 
 def card_page(card: GpuRow, figures: Sequence[Figure]) -> str:
@@ -84,7 +84,9 @@ def card_page(card: GpuRow, figures: Sequence[Figure]) -> str:
         parts.append(f"<h2>{escape(engine_named(engine).title)} {escape(own[0].release)}</h2>")
         own.sort(key=lambda figure: (figure.count, figure.checkpoint.lower()))
         parts.append(_table(own, "../models/", CONTEXT, lambda figure: figure.checkpoint))
-    return _page(card.name, "".join(parts), "../")
+    return _page(
+        card.name, f"Which models {card.name} serves, with which command and for how many", "".join(parts), "../"
+    )
 
 
 def _table(figures: Sequence[Figure], folder: str, context: int, subject: Callable[[Figure], str]) -> str:
@@ -102,7 +104,11 @@ def _table(figures: Sequence[Figure], folder: str, context: int, subject: Callab
             f"<td><code>{escape(figure.command)}</code></td>",
         )
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><tr>{''.join(f'<th>{title}</th>' for title in head)}</tr>{''.join(rows)}</table>"
+    titles = (
+        f'<th class="n">{title}</th>' if 0 < at < len(head) - 1 else f"<th>{title}</th>"
+        for at, title in enumerate(head)
+    )
+    return f"<table><tr>{''.join(titles)}</tr>{''.join(rows)}</table>"
 
 
 def index_page(names: Sequence[str], cards: Sequence[GpuRow]) -> str:
@@ -116,15 +122,16 @@ def index_page(names: Sequence[str], cards: Sequence[GpuRow]) -> str:
         f"<h2>Cards</h2><ul>{links('cards', [card.name for card in cards])}</ul>"
         f"<h2>Models</h2><ul>{links('models', sorted(names, key=str.lower))}</ul>{SEARCH}"
     )
-    return _page("What fits where", body, "")
+    return _page("What fits where", "How many of a card a model needs, planned", body, "")
 
 
-def _page(title: str, body: str, root: str) -> str:
+def _page(title: str, about: str, body: str, root: str) -> str:
     from importlib.metadata import version
 
     foot = f"Planned by oomph {version('oomph')} on {date.today().isoformat()}; nothing was measured for this page. "
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} - oomph</title>'
+        f'<meta name="description" content="{escape(about)}">'
         f'<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="{root}style.css"></head>'
         f'<body><p><a href="{root}index.html">All models and cards</a></p>{body}<footer>{foot}Run the command behind '
         "<code>oomph plan --gpu CARDS --</code> to see the whole plan.</footer></body></html>"
