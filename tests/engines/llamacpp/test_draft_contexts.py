@@ -6,6 +6,7 @@ import pytest
 
 from oomph.answers.plan import plan
 from oomph.engines.llamacpp.command import parse
+from oomph.engines.llamacpp.screen import figures
 from oomph.engines.llamacpp.settings import resolve
 from oomph.errors import CannotPlan
 from oomph.ir import Plan
@@ -34,6 +35,15 @@ def drafted(it: Plan) -> list[int]:
 )  # fmt: skip
 def test_where_a_draft_model_is(flags: str, on_gpus: list[bool]) -> None:
     assert [size > 0 for size in drafted(planned(f"{DRAFTS} {flags}"))] == on_gpus
+
+
+def test_the_screen_says_what_the_draft_model_has() -> None:
+    rows = dict(figures(planned(DRAFTS)))
+    assert rows["Draft"].endswith("of compute buffers, on GPU 0 and 1")
+    assert "Draft" not in dict(figures(planned(SPEAKS)))
+    on_one = planned(f"{DRAFTS} -devd CUDA1")
+    assert dict(figures(on_one))["Draft"].endswith("on GPU 1")
+    assert sum(on_one.ranks[1].terms["kv_cache"].parts.values()) == on_one.ranks[1].terms["kv_cache"].bytes
 
 
 def test_a_gpu_that_the_main_model_does_not_see() -> None:

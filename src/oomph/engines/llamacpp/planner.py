@@ -193,7 +193,8 @@ def _rank(
         "weights": _term("weights", use.weights + sum(e.weights for e in extras), "exact",
                          {**use.parts, **{e.name: e.weights for e in extras}}, "tensors of the layers on this GPU"),
         "kv_cache": _term("kv_cache", use.kv + sum(e.kv for e in extras), "exact",
-                          {k: n for k, n in use.kv_parts.items() if k != "state"}, "cells x key and value widths"),
+                          {**{k: n for k, n in use.kv_parts.items() if k != "state"},
+                           **{e.name: e.kv for e in extras if e.kv}}, "cells x key and value widths"),
         "state": _term("state", use.state + sum(e.state for e in extras), "exact", {},
                        "recurrent layers, one state a sequence"),
         "compute": Term(

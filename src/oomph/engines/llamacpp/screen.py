@@ -49,8 +49,21 @@ def figures(plan: Plan) -> tuple[tuple[str, str], ...]:
                     "host memory"),
         ("KV", cache),
         ("Compute", f"{human(most)} for {resolved['n_ubatch']} tokens, {attention}; host {human(there)}"),
+        *((_BESIDE.get(name, "Beside"), _beside(plan, name)) for name in resolved["beside"]),
         *_identity(plan),
     )  # fmt: skip
+
+
+_BESIDE = {"draft model": "Draft", "MTP context": "MTP", "projector": "Images"}
+
+
+def _beside(plan: Plan, name: str) -> str:
+    """What a projector, a draft model or its context has of the figures above."""
+    words = {"weights": "weights", "kv_cache": "KV cache", "compute": "compute buffers"}
+    sizes = {term: sum(rank.terms[term].parts.get(name, 0) for rank in plan.ranks) for term in words}
+    gpus = [str(rank.rank) for rank in plan.ranks if any(rank.terms[term].parts.get(name) for term in words)]
+    what = ", ".join(f"{human(size)} of {words[term]}" for term, size in sizes.items() if size)
+    return f"{what}, on GPU {' and '.join(gpus)}" if what else "on the CPU"
 
 
 def _group(kv_group: KvGroup) -> str:

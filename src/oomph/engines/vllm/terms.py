@@ -10,7 +10,7 @@ from oomph.engines.common.expert_kernel import layer_kernels
 from oomph.engines.common.ranks import Rank
 from oomph.engines.common.shard import stage_layers
 from oomph.engines.vllm.graphs.memory import Capture, Graphs, count_graphs, estimate
-from oomph.engines.vllm.graphs.modes import compiles
+from oomph.engines.vllm.graphs.modes import breaks_graphs, compiles
 from oomph.engines.vllm.graphs.sampled import Sampled, sampled
 from oomph.engines.vllm.kv.budget import RankInput, Terms
 from oomph.engines.vllm.profile.activation import activation, draft_tensors
@@ -155,6 +155,7 @@ def _graphs(settings: Resolved) -> Graphs:
 
 def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
     settings, device = run.settings, rank.device
+    broken = breaks_graphs(run.model.architecture, run.deployment.environment, run.facts.capture, device.vendor)
     profiled = not encoded.skipped and (settings.model_runner != "v2" or run.facts.after_start.v2_profiles_encoder)
     batch = Batch(
         tokens=settings.max_num_batched_tokens,
@@ -165,7 +166,7 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         sm=device.sm,
         sm_count=device.sm_count or _SMS,
         rules=run.facts.profile,
-        compiled=compiles(run.deployment.flags),
+        compiled=compiles(run.deployment.flags, breakable=broken),
         cold=run.deployment.compile_cache == "cold",
         runner=settings.model_runner,
         drafts=settings.num_speculative_tokens,

@@ -52,6 +52,17 @@ class Limits(Facts):
 CAPTURE_MAX = 512
 
 
+_BROKEN_23 = "DeepseekV4ForCausalLM"
+_BROKEN_24 = f"{_BROKEN_23} MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration"
+_BROKEN_26 = f"{_BROKEN_24} InklingForCausalLM InklingForConditionalGeneration"
+_BROKEN_27 = f"{_BROKEN_26} KimiK3ForConditionalGeneration KimiLinearForCausalLM"
+_BROKEN_29 = f"{_BROKEN_27} DeepseekV32ForCausalLM Dots3NoteForCausalLM GlmMoeDsaForCausalLM HYV4ForCausalLM"
+_BROKEN_30 = (
+    f"{_BROKEN_29} DeepseekV41ForCausalLM DeepseekV4ForConditionalGeneration Glm5NextForCausalLM "
+    "Glm5NextForConditionalGeneration Qwen4ExpForCausalLM Qwen4ExpForConditionalGeneration"
+)
+
+
 class Capture(Facts):
     """The CUDA graph mode and the sizes that are captured (config/vllm.py _set_cudagraph_sizes)."""
 
@@ -71,6 +82,18 @@ class Capture(Facts):
     # What the driver takes for a layer's piecewise graph with MXFP4 experts, on an H200: 6 MiB per graph with 0.21.0,
     # 4 MiB with 0.24.0 and 0.26.0, whose experts run in one operation (OAITritonMxfp4ExpertsMonolithic).
     mxfp4_graph_bytes = changes(248 * 1024, ("0.24.0", 210 * 1024))
+    # VLLM_USE_BREAKABLE_CUDAGRAPH: graphs are cut while they are captured, and torch.compile does not run ("equivalent
+    # to -cc.mode=none"); and who gets that without being asked (DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES).
+    breakable = since("0.23.0")
+    broken_by_default = changes(
+        (), ("0.23.0", names(_BROKEN_23)), ("0.24.0", names(_BROKEN_24)), ("0.26.0", names(_BROKEN_26)),
+        ("0.27.0", names(_BROKEN_27)), ("0.29.0", names(_BROKEN_29)), ("0.30.0", names(_BROKEN_30)),
+    )  # fmt: skip
+    # less on ROCm: "currently regress performance"
+    compiled_on_amd = changes(
+        (), ("0.29.0", names("DeepseekV32ForCausalLM")),
+        ("0.30.0", tuple(name for name in names(_BROKEN_30) if name != "DeepseekV41ForCausalLM")),
+    )  # fmt: skip
     # "Decode context parallel (DCP) is enabled, which is incompatible with full CUDA graphs"
     piecewise_with_dcp = changes(False, ("0.11.1", True), ("0.13.0", False))
 

@@ -17,11 +17,15 @@ from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Tensor
 from oomph.facts.llamacpp.builds import graph_facts
 from oomph.facts.llamacpp.graphs import FAMILIES, NUMBERS, style_of
-from oomph.ir import Attention, Mixer, Model
+from oomph.ir import Attention, Mixer, Model, State
 
 ROPE_FACTORS = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
-KEEP = 5  # periods of equal layers that are played: of 288 random settings none needed more than 4
+# Periods of equal layers that are played: of 288 random settings of attention none needed more than 4. What a scan
+# leaves free depends on how many layers there were before it, so that a model of scans is played whole.
+KEEP = 5
+
+_SCANS = ("mamba1", "mamba2")
 
 # What a catalogue's checkpoint calls vectors that a file has under llama.cpp's names.
 VECTORS = {
@@ -120,6 +124,8 @@ def seats(outline: Outline, units: Sequence[int], caches: Sequence[int], home: H
 
 def played(outline: Outline, all_seats: Sequence[Seat]) -> tuple[Seat, ...]:
     """Those that decide: of equal layers some stand for all."""
+    if any(isinstance(m, State) and m.kind in _SCANS for _, _, mixers in outline.layers for m in mixers):
+        return tuple(all_seats)
     looks = [
         (
             *outline.layers[seat.row][1:],

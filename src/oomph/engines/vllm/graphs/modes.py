@@ -15,9 +15,18 @@ _COMPILED = (3, "3", "VLLM_COMPILE", "vllm_compile", "PIECEWISE", None)  # the m
 _UNCOMPILED = (0, "0", "NONE", "none")
 
 
-def compiles(flags: Mapping[str, Any]) -> bool:
+def breaks_graphs(architecture: str, environment: Mapping[str, str], capture: Capture, vendor: str) -> bool:
+    """Graphs are cut while they are captured (_maybe_enable_breakable_cudagraph), which needs no torch.compile."""
+    text = environment.get("VLLM_USE_BREAKABLE_CUDAGRAPH", "")
+    usual = architecture in capture.broken_by_default
+    usual = usual and not (vendor == "amd" and architecture in capture.compiled_on_amd)
+    wanted = text == "1" if text in ("0", "1") else usual
+    return bool(capture.breakable) and wanted
+
+
+def compiles(flags: Mapping[str, Any], *, breakable: bool = False) -> bool:
     """Whether torch.compile runs: graphs can be captured of a model that is not compiled (-O0, "mode": 0)."""
-    return not flags.get("enforce_eager") and _compile_mode(flags) not in _UNCOMPILED
+    return not flags.get("enforce_eager") and not breakable and _compile_mode(flags) not in _UNCOMPILED
 
 
 def _compile_mode(flags: Mapping[str, Any]) -> Any:
@@ -31,7 +40,9 @@ def _compilation(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     return compilation if isinstance(compilation, Mapping) else {}
 
 
-def cudagraph_mode(flags: Mapping[str, Any], capture: Capture, *, pooling: bool, encoder_decoder: bool) -> str:
+def cudagraph_mode(
+    flags: Mapping[str, Any], capture: Capture, *, pooling: bool, encoder_decoder: bool, breakable: bool = False
+) -> str:
     compilation = _compilation(flags)
     if flags.get("enforce_eager"):
         return "NONE"
@@ -40,7 +51,7 @@ def cudagraph_mode(flags: Mapping[str, Any], capture: Capture, *, pooling: bool,
         compilation.get("cudagraph_mode") or flags.get("cudagraph_mode") or _LEVELS.get(level, _LEVELS[2])
     ).upper()
     compiled = _compile_mode(flags)
-    if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled not in _COMPILED:
+    if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and not breakable and compiled not in _COMPILED:
         mode = capture.mode_uncompiled if mode == "FULL_AND_PIECEWISE" and compiled in _UNCOMPILED else "NONE"
     if mode.startswith("FULL") and capture.piecewise_with_dcp and int(flags.get("decode_context_parallel_size", 1)) > 1:
         return "PIECEWISE"

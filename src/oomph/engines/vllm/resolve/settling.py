@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from oomph.engines.vllm.graphs.modes import capture_sizes, cudagraph_mode
+from oomph.engines.vllm.graphs.modes import breaks_graphs, capture_sizes, cudagraph_mode
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.attention import (
     cache_dtype,
@@ -181,7 +181,10 @@ def _choose_graphs(state: Settling) -> None:
     """CUDA graphs, and the manager of the cache's groups."""
     model, flags, facts = state.model, state.flags, state.facts
     encoder_decoder = "cross" in state.traits.kinds
-    state.graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)
+    breakable = breaks_graphs(model.architecture, state.deployment.environment, facts.capture, state.gpu.vendor)
+    state.graphs = cudagraph_mode(
+        flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder, breakable=breakable
+    )
     if state.graphs != "NONE":
         state.sizes = capture_sizes(
             flags,
