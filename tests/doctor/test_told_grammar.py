@@ -15,6 +15,7 @@ from oomph.logs.documents import Sentence, clauses
     [
         ("well", "Nothing has been killed so far."),
         ("well", "None of them was ever terminated."),
+        ("well", "Since then we have not had a single OOM."),
         ("well", "Bisher ist niemand abgestürzt."),
         ("failed", "Nach rund 40 Minuten antwortet er nicht mehr."),
         ("failed", "Mit dem neuen Image funktioniert gar nichts."),
@@ -109,6 +110,26 @@ def test_what_somebody_plans_did_not_fail(text: str) -> None:
 def test_no_all_clear_over_a_failure_that_is_built_otherwise(name: str, sentence: str) -> None:
     for text in (f"{sentence}\n\n{LOGS[name]}", f"{LOGS[name]}\n\n{sentence}\n"):
         assert oomph.explain(text, plan=False).failed is not False
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("H03", "vllm: Exit Status 137 some hours after the start, the box has 16 GB of RAM."),
+        ("D01", "I start it again and vllm says: Free memory on device is less than desired GPU memory utilization."),
+        ("N16", "vllm 0.9 says that FooForCausalLM is not among the architectures it supports, and stops."),
+        ("M02", "model.generate in plain transformers on a 3060: OutOfMemoryError at 6k tokens of context."),
+        (
+            "K10",
+            "vLLM with num_gpu_blocks_override=20000 fails when it creates the KV tensors, torch.OutOfMemoryError.",
+        ),
+        ("B02", "llama-server: the model is in, the compute buffer is refused, no room."),
+        ("P01", "vLLM: die Gewichte sind geladen, beim Messlauf mit Attrappen-Bildern reicht der Speicher nicht mehr."),
+    ],
+)
+def test_the_cause_of_what_is_said_otherwise(rule: str, text: str) -> None:
+    answer = oomph.explain(f"{text}\n", plan=False)
+    assert answer.failed and answer.cause.id == rule, (answer.cause.id, answer.stages)
 
 
 def test_a_sentence_that_names_a_build_step_is_no_line_of_it() -> None:

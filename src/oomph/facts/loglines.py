@@ -168,7 +168,7 @@ GENERIC = (
     *(LogRow("host_kill", name, rf"(?i:(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?P<told>kernel(?:'s)?|linux|global|host|system)(?: \w{{1,12}})?) {name}(?i:[- ]killer)") for name in ("OOM", "oom")),  # told
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)", ends="host_ram", shortage=True),
-    LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
+    LogRow("container_kill", "137", r"(?i:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
     LogRow("sigkill", "-9", r"(?:[Ee]xit ?code|exitcode|returncode)\W{0,3}-9\b", ends="host_ram"),
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),

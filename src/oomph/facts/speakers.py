@@ -73,7 +73,7 @@ SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("Aphrodite", "engine", r"/aphrodite/", r"\baphrodite\b", _LOADS),
     Speaker("DeepSpeed-MII", "engine", r"/mii/|deepspeed/inference", r"\bdeepspeed[- ]mii\b", _LOADS),
     Speaker("ComfyUI", "engine", r"/ComfyUI/|comfy/(?:model_management|ldm)", r"\bcomfy ?ui\b"),
-    Speaker("transformers", "engine", r"/transformers/(?:modeling_utils|generation/|models/|core_model_loading|integrations/)|\bAutoModel\w{0,30}\.from_pretrained", r"(?:^|[ (`])transformers(?: v?\d|:| library| pipeline| script| code| generate)|\bmodel\.generate\(|\bAutoModelForCausalLM\b|\bBitsAndBytesConfig\b|\bcore_model_loading\b", ((r"core_model_loading|weight loading|load(?:s|ing)? (?:the )?(?:model|weights)", "weights_load"), *_LOADS)),
+    Speaker("transformers", "engine", r"/transformers/(?:modeling_utils|generation/|models/|core_model_loading|integrations/)|\bAutoModel\w{0,30}\.from_pretrained", r"(?:^|[ (`])transformers(?: v?\d|:| library| pipeline| script| code| generate)|\b(?:plain|pure|vanilla|bare|reine[ns]?|nur|only|just) (?:hf |hugging ?face )?transformers\b|\bmodel\.generate\b|\bAutoModelForCausalLM\b|\bBitsAndBytesConfig\b|\bcore_model_loading\b", ((r"core_model_loading|weight loading|load(?:s|ing)? (?:the )?(?:model|weights)", "weights_load"), *_LOADS)),
 )  # fmt: skip
 TRACES: Final = tuple(late_pattern(row.traces) if row.traces else None for row in SPEAKERS)
 NAMES: Final = tuple(late_pattern(f"(?i){row.names}") if row.names else None for row in SPEAKERS)

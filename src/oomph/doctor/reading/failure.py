@@ -61,7 +61,8 @@ def _named_by_title(failure: Observation | None, observations: Sequence[Observat
     if any(observation.kind == "exception" and own_words(observation) for observation in observations):
         return None
     begun = not kinds.isdisjoint(STARTED | {"engine_named"}) or not title.values["title"]  # a sentence states it
-    if failure is None and (last_ready(observations) or _mild(title.text) or not begun):
+    mild = _mild(title.text) if title.values["title"] else bool(_MILD.search(title.text))  # a sentence is no wish
+    if failure is None and (last_ready(observations) or mild or not begun):
         return None
     return title
 

@@ -47,7 +47,7 @@ START = (
     LogRow("free_short", "Free memory on device",  # v1/worker/utils.py request_memory (0.21.0); device named since 0.14
            r"Free memory on device (?:(?P<device>[a-z]+:\d+) )?\((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\)"
            r"(?: on startup)? is less than desired GPU memory utilization \((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)", ends="startup_free_memory", shortage=True),
-    LogRow("free_short", "Free memory on device", r"Free memory on device .{0,40}on startup is less than desired"),
+    LogRow("free_short", "Free memory on device", r"Free memory on device (?:.{0,40}on startup )?is less than desired"),
     LogRow("requested", "Requested memory",  # gpu_worker.py:451 (0.21.0), DEBUG
            r"Initial free memory: (?P<free__GiB>[\d.]+) GiB; Requested memory: (?P<util__float>[\d.]+) \(util\), (?P<requested__GiB>[\d.]+) GiB", stage="profile_run"),
     LogRow("external_weights", "Externally held weights", r"Externally held weights on device", ends="startup_free_memory", shortage=True),
