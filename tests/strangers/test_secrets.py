@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
+import string
 import sys
 from pathlib import Path
 
@@ -13,9 +15,28 @@ import secrets60
 from hypothesis import HealthCheck, given, settings, strategies
 
 from oomph.cli.main import main
+from oomph.facts.vllm import architectures
 from oomph.sources.hub import transport
 from oomph.text.redaction import Secrets, _may_hold_one, hide_secrets
 from oomph.text.secrets.words import _SHAPES
+
+# classes of vLLM and SGLang that stand in tracebacks and warnings
+CLASSES = (
+    "CompressedTensorsW4A16Nvfp4MoE",
+    "ModelOptNvFp4FusedMoEMethod",
+    "QuarkInt4Fp8MoEMethod",
+    "Mxfp8OnlineMoEMethod",
+    "MxFp4LinearKernel",
+    "RDNA3W4A16LinearKernel",
+    "Fp8MoEMethod",
+    "MiniMaxM3Nvfp4KVPool",
+    "Lfm2VlImageProcessor",
+    "Step3p5AMultiTokenPredictor",
+    "LogprobTokenIdsState",
+    "HybridReqToTokenPool",
+    "Phi3LongRoPEScaledRotaryEmbedding",
+    "CheckWeightsReqInput",
+)
 
 FILLED = secrets60.filled()
 FLAGS, ENVIRONMENT, DOCKER = FILLED[:6], FILLED[6:18], FILLED[18:24]
@@ -204,3 +225,21 @@ def test_screens_of_plans_are_not_looked_through(capsys: pytest.CaptureFixture[s
     """To compile what looks for secrets takes as long as the plan itself."""
     for model, gpu in (("Qwen/Qwen3-8B", "RTX 4090"), ("deepseek-ai/DeepSeek-V3.1", "8x H100")):
         assert not _may_hold_one(call(capsys, "plan", "--no-advice", "--gpu", gpu, "--", "vllm", "serve", model))
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [("Resolved architecture: {}", 0.002), ("AttributeError: '{}' object has no attribute 'key'", 0.02)],
+)
+def test_classes_of_engines_are_no_keys(line: str, most: float) -> None:
+    """Capitals and figures among words: a traceback has dozens of them."""
+    names = [*architectures.TEXT, *architectures.MULTIMODAL, *architectures.POOLING, *CLASSES]
+    hidden = [name for name in names if Secrets().hide(line.format(name)) != line.format(name)]
+    assert len(names) > 300 and len(hidden) <= most * len(names), hidden
+
+
+def test_keys_are_hidden_whatever_stands_before_them() -> None:
+    chance = random.Random("keys")
+    keys = ["".join(chance.choices(string.ascii_letters + string.digits, k=32)) for _ in range(200)]
+    seen = [key for key in keys if key in Secrets().hide(f"the value of the token is in {key} here")]
+    assert len(seen) <= 0.03 * len(keys), seen

@@ -205,18 +205,23 @@ class Secrets:
         return "".join([*out, match["values"][at:]])
 
     def _hide_keys(self, text: str) -> str:
-        """What is in no order: in a line that speaks of a secret or stands below one, or if it can be nothing else."""
+        """What is in no order: in a line that speaks of a secret or stands below one (also alone, as what a command
+        prints), or if it can be nothing else."""
         lines, long_run = text.split("\n"), pattern(rf"[A-Za-z0-9]{{{_LONG},}}", cased=True)
         above: list[
             tuple[int, bool]
         ] = []  # the lines under which this one is indented: how far, and whether they speak of one
+        is_public, spoke = False, False  # inside of a certificate; the line before
         for number, line in enumerate(lines):
-            if len(line) < 10:
+            if "-----" in line:
+                is_public = "-----BEGIN" in line and "PRIVATE" not in line
+            if len(line) < 10 or is_public:
                 continue
             indent = len(line) - len(line.lstrip())
             while above and above[-1][0] >= indent:
                 above.pop()
-            speaks = any(each for _, each in above) or _speaks(line)
+            own = _speaks(line)
+            speaks, spoke = any(each for _, each in above) or own or (spoke and " " not in line.strip()), own
             if line.rstrip().endswith((":", "{", "[")):
                 above.append((indent, speaks))
             if speaks or long_run.search(line):

@@ -18,7 +18,7 @@ NEEDLES = (
     "pk_live", "pk_test", "pk-lf", "whsec_", "gldt-", "glrt-", "glptt-", "glsoat-", "glcbt-", "glimt-", "glft-", "glagent-", "glc_", "abia", "acca",
     "akid", "1//0", "hvb.", "hvr.", "shpss", "shpca", "shppa", "atctt", ":aa", "ntn_", "figd_", "sntry", "sq0", "pmak-", "pul-", "atlasv1", "hrku-",
     "fm1", "fm2", "fo1", "fo2", "nfp_", "pnu_", "pnb_", "tgp_v1", "jina_", "lsv2_", "swmtkn", "sha256~",
-    "securestring", "fernet", "host add", "heslo", "salasana", "adgangskode", "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
+    "securestring", "fernet", "client(", "creds", "http-basic", "stringdata", "host add", "heslo", "salasana", "adgangskode", "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
 )  # fmt: skip
 OPTION = r"(?<![\w-])-[ep]"  # -e NAME=..., -pSECRET; not those of --enforce-eager and --port
 # Words that stand on every screen and hold a needle: a secret's name does not end so.
@@ -97,7 +97,7 @@ _WEBHOOKS = (
 )  # fmt: skip
 # Commands whose option or place is a password, whatever it looks like.
 _PASSWORDS = (
-    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:registry\s|acr\s)?login\b{_REST}(?:-p|--password)[ =]",
+    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|crane|az|oc|argocd)\s{{1,4}}(?:(?:registry|acr|auth)\s)?login\b{_REST}(?:-p|--password)[ =]",
     r"\bsshpass\s{1,4}-p\s?", rf"\btwine\s{_REST}?(?:-p|--password)\s", r"/pass(?:word)?:",
     rf"\b(?:mysql|mysqldump|mysqladmin|mariadb|7z[ar]?|rar|unrar)\s{_REST}?-p(?=[^\s-])", rf"\bredis-cli\s{_REST}?(?:-a|--pass)\s", rf"\b(?:ldapsearch|ldapadd|ldapmodify)\s{_REST}?-w\s",
     rf"\b(?:unzip|zip|sqlcmd|bcp)\s{_REST}?-P\s", r"\bhtpasswd\s(?=[^\n|;&]{0,80}?-\w{0,4}b)(?:-\S{1,20}\s{1,4}){1,6}\S{1,100}\s\S{1,100}\s", r"-pass(?:in|out)?\s(?:pass:)",
@@ -113,13 +113,13 @@ _PASSWORDS = (
     r"\b(?:kinit|passwd|chpasswd|su|sudo|cryptsetup|gpg|smbclient|ssh-add|vault|docker|podman|helm|gh|hf|huggingface-cli|npm|twine)\b[^\n|;<]{0,120}<<<\s?",
     rf"(?<![\w-])--?[\w-]{{0,30}}(?:pass|token|secret|key)[\w-]{{0,20}}[ =](?:[<$]\(|{QUOTE})\s{{0,2}}(?:echo|printf)\s{{1,4}}",
     rf"\bjwt\.(?:en|de)code\([^\n,]{{1,200}},\s{{0,4}}b?(?={QUOTE})", rf"\b(?:schtasks)\s{_REST}?/rp\s", rf"\b(?:plink|pscp|psftp|psexec\d*|evil-winrm)\s{_REST}?-pw?\s",
-    r"ConvertTo-SecureString\s{1,4}(?=[^\n|;]{0,200}?-AsPlainText)(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
+    r"ConvertTo-SecureString\s{1,4}(?=[^\n|;]{0,200}?-AsPlainText)(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}(?!-)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
 )  # fmt: skip
 # Commands that may be given one, in whose place other words may stand as well.
 _LOGINS = (
     r"\b(?:add|create|change)-?(?:user|password)\s{1,4}\S{1,100}\s{1,4}", rf"\bdoctl\s{_REST}?-t\s", r"\b(?:wandb|comet|clearml|hf|huggingface-cli|ngc|modal|gh|vault)\s{1,4}(?:auth\s|config\s|token\s){0,2}(?:login|set|lookup)\s{1,4}(?:--?\w[\w-]{0,30}\s{1,4}){0,3}",
     r"\b(?:ansible-vault\s{1,4}encrypt_string|travis\s{1,4}encrypt)\s{1,4}(?:--[\w-]{1,40}[ =]\S{1,100}\s{1,4}){0,3}",
-    r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}",
+    r"\bnet(?:\.exe)?\suser\s{1,4}[^\s/]{1,60}\s{1,4}(?!/)",
     # a store of secrets is given one
     r"\b(?:secrets?|keyvault)\s[^\n|;]{0,200}?-b[ =]",
     r"\b\w{0,40}(?:password|passwd|secret|api_?key|fernet)\(\s{0,4}b?(?=[\"'])",
@@ -138,7 +138,7 @@ PATTERNS = {
     "login": rf"(?P<before>{'|'.join(_LOGINS)}){_PLAIN}",
     "echo": rf"(?P<before>\b(?:echo|printf)\s{{1,4}}(?:-n\s{{1,4}}|[\"']?%s(?:\\n)?[\"']?\s{{1,4}})?){_PLAIN}"
     r"(?=\s{0,4}(?:\|[^\n|]{0,120}(?:--password-stdin|--with-token|sudo\s-S|base64|login|passwd|kinit|cryptsetup)|>{1,2}\s{0,4}\S{0,120}(?:token|secret|pass|netrc|credential|key)\S{0,40}))",
-    "piped": rf"(?P<before>(?<![^\s;&|(=])){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString)",
+    "piped": rf"(?P<before>(?<![^\s;&|(=])){_PLAIN}(?=\s{{0,4}}\|\s{{0,4}}ConvertTo-SecureString(?P<plain>[^\n|;)]{{0,60}}-AsPlainText)?)",
     # {value: ..., name: HF_TOKEN}: what sorts keys otherwise than people do
     "value first": rf"(?P<before>\bvalue(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}){_PLAIN}(?=[\s,;#]{{1,80}}(?:{QUOTE})?(?P<key>name|key)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?(?P<name>[\w$.-]{{1,100}}))",
     "literal": rf"(?P<before>--from-literal[= ](?:{QUOTE})?[\w.-]{{1,80}}=){_PLAIN}",
@@ -150,21 +150,23 @@ PATTERNS = {
     "quoted variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?P<q>{QUOTE})(?P<name>[A-Za-z_]\w{{0,80}})=)(?P<quoted>[^\\\"'\n]{{0,4000}})(?=(?P=q))",
     "variable": rf"(?P<before>(?<![\w-])(?:-e\s{{0,4}}|--env[\s=]{{1,4}})(?:{QUOTE})?(?P<name>[A-Za-z_]\w{{0,80}})=)"
     rf"(?:{QUOTE}(?P<quoted>[^\\\"']{{0,4000}}){QUOTE}|(?P<bare>[^\s\"'\\]{{1,4000}}))",
-    "user": rf"(?P<before>(?<![\w-])(?:-u|--user|--proxy-user|-U)[\s=]{{1,4}}(?:{QUOTE})?[^\s:\"'\\]{{1,200}}:)(?P<bare>[^\s\"'\\]{{1,400}})",
+    "user": rf"(?P<before>(?<![\w-])(?:-u|--user|--proxy-user|-U|--(?:src-|dest-)?creds)[\s=]{{1,4}}(?:{QUOTE})?[^\s:\"'\\]{{1,200}}:)(?P<bare>[^\s\"'\\]{{1,400}})",
     "option": rf"(?P<before>(?<![\w-])-[pPkwaUuEtTN](?:\s{{1,3}}|=)?(?:{QUOTE})?)(?P<bare>[^\s\"',;|&\\]{{8,400}})",
     "bearer": r"(?P<before>\b(?:Bearer|Basic)\s{1,4})(?P<bare>[A-Za-z0-9+/_.~=-]{6,4000})",
+    "client": rf"(?P<before>\b\w{{0,40}}Client\(\s{{0,4}}{QUOTE})(?P<bare>[^\s\"'\\]{{8,400}})(?={QUOTE})",
     "base64": r"(?P<before>(?:^|[\s\"',{])[\w.-]{1,60}[\"']?:\s{0,4}[\"']?)(?P<bare>[A-Za-z0-9+/]{38,4000}={0,2})(?![\w+/=.-])",
 }
 # Patterns that cost more than to look for the words without which they cannot match.
 ONLY_WITH = {
     "password": (
         "login", "pass", "-p", "-a", "-w", "-e ", "securestring", "<<<", "net use", "keygen", "auth", "credential", "pdo(", "mysqli", "connect", "smbclient", "--cert",
-        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified", "jwt.", "schtasks", "plink", "pscp", "psftp", "psexec", "winrm", "key", "token",
+        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified", "jwt.", "schtasks", "plink", "pscp", "psftp", "psexec", "winrm", "key", "token", "http-basic",
     ),
-    "login": ("login", "pass", "-t", "-b", "securestring", "set_", "lookup", "basic_auth(", " set ", "user", "secret", "keyvault", "http-basic", "key(", "fernet", "encrypt"),
+    "login": ("login", "pass", "-t", "-b", "securestring", "set_", "lookup", "basic_auth(", " set ", "user", "secret", "keyvault", "key(", "fernet", "encrypt"),
     "piped": ("securestring",),
     "value first": ("value",),
     "netrc": ("passw",),
+    "client": ("client(",),
     "echo": ("echo", "printf"),
 }  # fmt: skip
 PGPASS_LINE = r"(?:localhost|\*|[\w-]{1,60}(?:\.[\w-]{1,60}){1,8}):(?:[1-9]\d{3,4}|\*):[\w*.-]{1,60}:[a-z*][\w*.-]{0,60}:[^\s:]{4,200}"
@@ -183,7 +185,8 @@ BLOCKS = {
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?<!:)(?<!:[\x1c-\x1e])(?:\n|\Z)){1,8})",
     "text": r"(?P<before>^(?P<indent>[ \t]{0,40}(?:- )?)[\"']?(?P<name>[\w.-]{1,100})[\"']?:[ \t]{0,4}[|>][+-]?\d?[ \t\x1c-\x1e]{0,4}\n)"
     r"(?P<block>(?:(?P=indent)[ \t][^\n]{0,8000}(?:\n|\Z)){1,60})",
-    "cookies": rf"(?P<before>(?<![a-z])(?:cookies|stringData)(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
+    "cookies": rf"(?P<before>(?<![a-z])cookies(?:{QUOTE})?\s{{0,4}}[:=]\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
+    "inline data": rf"(?P<before>(?<![a-z])stringData(?:{QUOTE})?\s{{0,4}}:\s{{0,4}}\{{)(?P<block>[^{{}}]{{1,4000}})",
     "cookie": rf"(?P<before>(?<!\w)(?:set-)?cookies?2?(?:{QUOTE})?\]?\s{{0,4}}[:=]\s{{0,4}}(?:{QUOTE})?|\bcurl\b[^\n]{{0,400}}?\s(?:-b|--cookie)\s{{1,4}}(?:{QUOTE})?)"
     r"(?P<block>[^\n\r\"'`]{1,4000})",
 }
@@ -194,6 +197,7 @@ ENTRIES = {
     "below": r"^(?P<before>[ \t]{1,80}(?:value|default|inline|plaintext):[ \t]{1,8}[\"']?)(?P<bare>(?![|>\s\[{])[^\s\"',]{4,8000})",
     "text": r"^(?P<before>[ \t]{1,80})(?P<bare>(?!\s)[^\n\x1c-\x1e]{1,8000})",
     "cookies": rf"(?P<before>{QUOTE}\s{{0,4}}:\s{{0,4}}{QUOTE})(?P<bare>[^\\\"'`]{{1,4000}})",
+    "inline data": rf"(?P<before>[\w.-](?:{QUOTE})?\s{{0,4}}:\s{{0,4}}(?:{QUOTE})?)(?P<bare>[^\\\"'`,\s]{{1,4000}})",
     "cookie": r"(?P<before>(?<![\w.-])(?!(?:path|domain|expires|max-age|samesite|version|priority)=)[\w.!#$%&*+^|~-]{1,200}=)(?P<bare>[^;\s]{1,4000})",
 }
 # A line that speaks of a secret: what is in no order there is one, wherever it stands.

@@ -250,6 +250,10 @@ def is_no_secret(rule: str, value: str, key: str, match: re.Match[str]) -> bool:
             or is_template(value)
             or (key == "bare" and following == "(")
         )
+    if rule == "client":
+        return not is_key(value) or "/" in value or "." in value
+    if rule == "piped" and match["plain"] is not None:
+        return value.startswith("$") or is_template(value)
     if rule == "pair":
         return not is_random(value) or is_path(value)
     if rule in ("bearer", "login", "piped"):

@@ -109,7 +109,9 @@ def says(name: str) -> Says:
         or (len(last) > 5 and last.endswith(("password", "passwd", "apikey", "secret")))
     ):
         return Says.SECRET
-    if (last == "pass" and kind in _USERS) or last.endswith(("storepass", "keypass")):
+    if (last == "pass" and kind in _USERS) or last.endswith(
+        ("storepass", "keypass", "requirepass", "rootpass", "userpass", "dbpass")
+    ):
         return Says.SECRET
     if last in _PERHAPS or last.endswith(("pass", "sessid", "sessionid")):
         return Says.SECRET if last in ("salt", "pass") and before and _is_variable(name) else Says.PERHAPS
@@ -202,7 +204,7 @@ _EXAMPLES = _set_of(
 # Sums and numbers of things, certificates and public keys (also in base64), which look like keys and are none.
 _PUBLIC = (
     r"[0-9a-fA-F-]{6,}|0x[0-9a-fA-F]+|sha\d+[:-]\S+|Root=\S+|(?:chatcmpl|cmpl|call|msg|resp|req|fp|run|thread|GPU|MIG)[-_]\S+|\d[\d.,:T/+-]*Z?|"
-    r"AAAA[A-Z]3NzaC1\S+|AAAAE2VjZHNh\S+|(?-i:LS0tLS1CRUdJTi(?:BDRVJUSUZJQ0FUR|BQVUJMSUMgS0VZ)\S*)|(?:[a-z0-9]+-)*[a-z0-9]{8,10}-[a-z0-9]{5}|arn:\S+|v?\d+\.\d+\S*|[a-z][\w.-]*(?:-|@|[=~<>!]=)v?\d+(?:\.\d+){1,4}(?:[.+-]?[a-z]+\d*)?|\S+\.(?:py|so|whl|json|yaml|yml|gguf|safetensors|cubin|log|md|txt)"
+    r"AAAA[A-Z]3NzaC1\S+|AAAAE2VjZHNh\S+|(?-i:MII[A-Z][\w+/]{2}CC[\w+/]{3}gAwIBAg\S*|LS0tLS1CRUdJTi(?:BDRVJUSUZJQ0FUR|BQVUJMSUMgS0VZ)\S*)|(?:[a-z0-9]+-)*[a-z0-9]{8,10}-[a-z0-9]{5}|arn:\S+|v?\d+\.\d+\S*|[a-z][\w.-]*(?:-|@|[=~<>!]=)v?\d+(?:\.\d+){1,4}(?:[.+-]?[a-z]+\d*)?|\S+\.(?:py|so|whl|json|yaml|yml|gguf|safetensors|cubin|log|md|txt)"
 )
 
 
@@ -306,11 +308,14 @@ def is_key(word: str) -> bool:
     return disorder(rest) >= 3 and is_random(rest) and not is_sum(word) and not _is_title(word)
 
 
+_OF_WORDS = 0.45
+
+
 def _is_title(word: str) -> bool:
-    """SecretsUsedInArgOrEnv: words of a language with a capital each, some of them too short to be told from a key."""
-    runs = re.findall(r"[A-Z][a-z]+", word)
-    words = [run for run in runs if len(run) > 3 and _is_word(run.lower())]
-    return "".join(runs) == word and 2 * sum(map(len, words)) > len(word)
+    """SecretsUsedInArgOrEnv, CompressedTensorsW4A16Nvfp4MoE: half of it are words of a language with a capital each;
+    of random letters and figures a hundredth are."""
+    words = [run for run in re.findall(r"[A-Z][a-z]{2,}", word) if _is_word(run.lower())]
+    return any(len(run) > 3 for run in words) and sum(map(len, words)) >= _OF_WORDS * sum(map(str.isalnum, word))
 
 
 def is_certain_key(word: str) -> bool:
@@ -318,7 +323,7 @@ def is_certain_key(word: str) -> bool:
     if len(word) >= 40 and is_base64(word) and disorder(word) >= 8:
         return True
     runs = [run for run in re.findall(r"[A-Za-z0-9]{20,}", word) if _has_all_kinds(run)]
-    return any(disorder(run) >= 8 for run in runs) and not is_sum(word)
+    return any(disorder(run) >= 8 and not _is_title(run) for run in runs) and not is_sum(word)
 
 
 def _has_all_kinds(run: str) -> bool:
