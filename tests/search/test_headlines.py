@@ -54,3 +54,20 @@ def test_a_host_that_is_told_hides_no_answer_that_it_holds() -> None:
     free = fit("openai/gpt-oss-120b", "RTX 5090").pick
     assert told is not None and free is not None and told.point.arm.offload_gib == free.point.arm.offload_gib > 0
     assert fit("openai/gpt-oss-120b", "RTX 5090, 32GB RAM").pick is None
+
+
+def test_a_machine_that_could_give_its_gpu_more_memory_is_told_so() -> None:
+    note = next(note for note in fit("openai/gpt-oss-120b", "Ryzen AI Max+ 395 128GB").notes if "pages_limit" in note)
+    gpu = note.partition("--gpu '")[2].rstrip("'")
+    answer = fit("openai/gpt-oss-120b", gpu)
+    assert answer.pick is not None and not answer.pick.point.arm.offload_gib and answer.pick.speed is not None
+    assert not any("pages_limit" in note for note in answer.notes)
+    assert not any("pages_limit" in note for note in fit("Qwen/Qwen3-8B", "Ryzen AI Max+ 395 128GB").notes)
+
+
+def test_a_catalogue_without_a_small_checkpoint_says_how_to_add_one() -> None:
+    def is_said(model: str, gpu: str) -> bool:
+        return any("--also" in note for note in fit(model, gpu, context=32768).notes)
+
+    assert is_said("zai-org/GLM-4.5-Air", "4x RTX 3090")
+    assert not is_said("openai/gpt-oss-120b", "RTX 5090") and not is_said("Qwen/Qwen3-8B", "RTX 4090")

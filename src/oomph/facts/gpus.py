@@ -206,8 +206,9 @@ def _by_name() -> dict[str, Card]:
 
 
 def named(text: str) -> GpuRow | None:
-    """The card that is called exactly so. Most are: it takes no index of every spelling."""
-    card = _by_name().get(text)
+    """The card that is called exactly so, whatever part of a shared memory it is given ("... (GTT 110 GiB)",
+    sources/shared_gpu.py). Most are: it takes no index of every spelling."""
+    card = _by_name().get(text) or _by_name().get(text.partition(" (GTT ")[0].partition(" (BIOS ")[0])
     return None if card is None else _decode(card)
 
 

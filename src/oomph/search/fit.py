@@ -17,7 +17,7 @@ from oomph.search.neighbours import neighbours, why_not
 from oomph.search.placed import fit_placed
 from oomph.search.request import Arm, Space, Spaces, Want, base_of, context_grid, engine_name, models_of
 from oomph.search.result import Configuration as Configuration, Fit as Fit
-from oomph.search.screen import SCREEN, with_screen
+from oomph.search.screen import SCREEN, more_of_the_machine, with_screen
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
 from oomph.sources import place
 from oomph.text.tables import all_that_hold
@@ -194,7 +194,12 @@ def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple
         (solver.stopped, "stopped before every checkpoint and layout was tried: this is the best so far"),
         (pick is not None and pick.point.arm.layout.gpus > _NODE, "more GPUs than one node has: --emit lws"),
         (
-            pick.point.arm.offload_gib if pick is not None else not solver.refusal,
+            _is_short(solver, pick) and not any("4" in score.precision(model) for model in solver.models.values()),
+            "the catalogue knows no checkpoint of it in 4 bits: --also CHECKPOINT searches one of the hub, or a folder",
+        ),
+        (_is_short(solver, pick) and more_of_the_machine(gpus), more_of_the_machine(gpus)),
+        (
+            _is_short(solver, pick),
             "engines that place layers compute on the CPU what the GPUs do not hold, instead of reading it over the "
             "link in every step: oomph compare has their files and speeds",
         ),
@@ -208,6 +213,11 @@ def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple
         ),
     )
     return tuple(notes)
+
+
+def _is_short(solver: Solver, pick: Best | None) -> bool:
+    """Whether the GPUs are too small for what was asked."""
+    return bool(pick.point.arm.offload_gib) if pick is not None else not solver.refusal
 
 
 def _same(first: Point, second: Point) -> bool:

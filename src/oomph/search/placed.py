@@ -24,7 +24,7 @@ from oomph.ir.objective import (
 from oomph.search.best import plan_speed, rate_of
 from oomph.search.request import Arm, Layout, Refused, Want, context_grid, engine_name
 from oomph.search.result import Configuration, Fit
-from oomph.search.screen import SCREEN, with_screen
+from oomph.search.screen import SCREEN, more_of_the_machine, with_screen
 from oomph.search.solve import Planner, Point, Progress
 from oomph.sources.load import load_once
 from oomph.text.tables import all_that_hold
@@ -253,6 +253,7 @@ def fit_placed(
     pick = places.configuration(offer, context) if met else places.nearest()
     notes = all_that_hold(
         (places.stopped, "stopped before every context was tried: this is the best so far"),
+        ((not met or offer.host_bytes) and more_of_the_machine(gpus), more_of_the_machine(gpus)),
         (cards != gpus, f"{gib(SCREEN)} of the first card are kept free for a screen; --headless uses them"),
     )
     return Fit(
