@@ -48,3 +48,16 @@ def test_plan_writes_the_picture(tmp_path: Path) -> None:
         main(["plan", "--picture", str(path), "--gpu", "RTX 4090", "--", "vllm", "serve", "Qwen/Qwen3-8B"])
     assert ended.value.code in (0, 1, 4)
     assert path.read_text().startswith("<svg")
+
+
+def test_a_picture_of_another_form_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "verdict.png"
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--picture", str(path), "--gpu", "RTX 4090", "--", "vllm", "serve", "Qwen/Qwen3-8B"])
+    assert ended.value.code == 2 and not path.exists()
+    assert "the picture is an SVG: '.png'" in capsys.readouterr().err
+
+
+def test_what_is_too_much_is_drawn_and_said() -> None:
+    assert re.search(r"of 23\.6 GiB, [\d.]+ GiB too much", draw_plan(plan(CASES[0][0], gpu=CASES[0][1])))
+    assert "too much" not in draw_plan(plan(CASES[1][0], gpu=CASES[1][1]))

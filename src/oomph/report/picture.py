@@ -1,7 +1,10 @@
 """The verdict of a plan as one picture, for an issue or a chat: what happens, the memory to scale, what works."""
 
+import os
+import re
 import textwrap
 
+from oomph.errors import CommandError
 from oomph.ir import Plan, RankPlan
 from oomph.report.bars import alike, sizes
 from oomph.report.parts import PARTS
@@ -16,6 +19,9 @@ _COLUMNS = 82  # characters of a line of the verdict
 
 
 def write_picture(plan: Plan, path: str) -> None:
+    form = os.path.splitext(path)[1].lower()
+    if form not in ("", ".svg"):
+        raise CommandError(f"the picture is an SVG: {form[:12]!r} is another form", hint="--picture verdict.svg")
     write_output(path, draw_plan(plan) + "\n", is_markup=True)
 
 
@@ -28,7 +34,7 @@ def draw_plan(plan: Plan) -> str:
         _text(EDGE, 104, outcome.word, size=22, weight=700, fill=tone),
     ]
     down = 128
-    for line in textwrap.wrap(outcome.says, _COLUMNS, break_on_hyphens=False)[:4]:
+    for line in _wrapped(outcome.says)[:4]:
         parts.append(_text(EDGE, down, line, size=15))
         down += 21
     for rank, count in alike(plan)[:4]:
@@ -38,10 +44,8 @@ def draw_plan(plan: Plan) -> str:
     parts.append(legend)
     if plan.advice is not None and plan.advice.fixes:
         fix = plan.advice.fixes[0]
-        for number, line in enumerate(
-            textwrap.wrap(f"What works: {fix.change.label}", _COLUMNS, break_on_hyphens=False)[:3]
-        ):
-            parts.append(_text(EDGE, down + 12, line, size=15, weight=400 if number else 600))
+        for line in _wrapped(f"What works: {fix.change.label}")[:3]:
+            parts.append(_text(EDGE, down + 12, line, size=15, weight=600))
             down += 21
     parts.append(_text(WIDTH - EDGE, down + 22, "oomph", size=12, fill="#777", anchor="end"))
     height = down + 38
@@ -53,6 +57,14 @@ def draw_plan(plan: Plan) -> str:
         f'role="img" aria-label="{escape(f"{head.title}: {outcome.word}")}" '
         f'font-family="system-ui,-apple-system,Segoe UI,sans-serif">{ground}{"".join(parts)}</svg>'
     )
+
+
+def _wrapped(text: str) -> list[str]:
+    """A figure stays beside its unit, a flag beside its value."""
+    whole = re.sub(
+        r"(?<=\d) (?=[GM]iB\b)|(?<= --)([\w-]+) (?=[\w.])", lambda match: f"{match[1] or ''}\N{NO-BREAK SPACE}", text
+    )
+    return textwrap.wrap(whole, _COLUMNS, break_on_hyphens=False)
 
 
 def _bar(rank: RankPlan, count: int, plan: Plan, top: int) -> str:
@@ -69,8 +81,13 @@ def _bar(rank: RankPlan, count: int, plan: Plan, top: int) -> str:
             f'<rect x="{left:.1f}" y="{top}" width="{size * scale:.1f}" height="{BAR}" fill="{PARTS[part].light}"/>'
         )
         left += size * scale
+    beyond = left - end
+    if beyond > 1:
+        look = 'fill="#b42318" fill-opacity="0.35" stroke="#b42318"'
+        drawn.append(f'<rect x="{end:.1f}" y="{top}" width="{beyond:.1f}" height="{BAR}" {look}/>')
     drawn.append(f'<path d="M{end:.1f} {top - 4}V{top + BAR + 4}" stroke="#b42318" stroke-width="2"/>')
-    words = f"{name}, {rank.gpu}: {human(used)} of {gib(rank.total_bytes)}"
+    over = f", {human(used - rank.total_bytes)} too much" if beyond > 1 else ""
+    words = f"{name}, {rank.gpu}: {human(used)} of {gib(rank.total_bytes)}{over}"
     return "".join(drawn) + _text(EDGE, top + BAR + 18, words, size=13, fill="#444")
 
 
