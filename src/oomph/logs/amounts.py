@@ -77,16 +77,13 @@ def tells_shortage(sentence: str, failing: bool = False) -> bool:
 def tells_free_check(sentence: str) -> bool:
     """Its figures are those of the check before anything is loaded: a share of the whole card, and less that was free.
     At the check behind the load far less than half of the card is left."""
-    numbers = [float(match["number"].replace(",", ".")) for match in list(_BARE.finditer(sentence))[:_MOST]]
-    numbers += [float(match["number"].replace(",", ".")) for match in list(_SIZE.finditer(sentence))[:_MOST]]
+    matches = [*list(_BARE.finditer(sentence))[:_MOST], *list(_SIZE.finditer(sentence))[:_MOST]]
+    numbers = sorted({float(match["number"].replace(",", ".")) for match in matches})[:_MOST]
     shares = {number for number in numbers if number < 1} | SHARES
-    wholes = [number for number in numbers if number > 2]
-    return any(
-        whole / 2 <= free < wanted < whole and any(abs(wanted / whole - share) <= _ROUNDED for share in shares)
-        for whole in wholes
-        for wanted in wholes
-        for free in wholes
-    )
+    sizes = [number for number in numbers if number > 2]
+    pairs = ((want, whole) for whole in sizes for want in sizes
+             if want < whole and any(abs(want / whole - share) <= _ROUNDED for share in shares))  # fmt: skip
+    return any(whole / 2 <= free < want for want, whole in pairs for free in sizes)
 
 
 def tells_cache_check(sentence: str) -> bool:
