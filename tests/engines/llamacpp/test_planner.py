@@ -273,3 +273,11 @@ def test_an_embedding_server_takes_an_output_of_every_token() -> None:
     more = all_of_them.ranks[0].terms["compute"].bytes - few.ranks[0].terms["compute"].bytes
     assert more > 0.9 * 2048 * 151936 * 4
     assert made("llama-server -m Qwen3-0.6B-Q8_0.gguf --embeddings", "RTX 4090").resolved["n_batch"] == 512
+
+
+def test_a_tensor_on_a_gpu_that_split_mode_none_leaves_out() -> None:
+    """llama.cpp v0.5.0 died so: "pre-allocated tensor (blk.0.attn_q.weight) in a buffer (Vulkan2) that cannot run"."""
+    command = "llama-server -m Qwen3-8B-Q4_K_M.gguf -fit off -sm none -mg 1 -ot blk.0=CUDA"
+    verdicts = [plan(command + gpu, gpu="2x RTX 4090", advise=False).verdict for gpu in "01"]
+    assert [verdict.fits for verdict in verdicts] == [False, True]
+    assert verdicts[0].message.startswith("pre-allocated tensor in a buffer on GPU 0")

@@ -9,7 +9,7 @@ from msgspec import Struct
 from oomph.engines.llamacpp.cache import refusal
 from oomph.engines.llamacpp.drafter import Drafter, Extra
 from oomph.engines.llamacpp.fit import Fitted, fit
-from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
+from oomph.engines.llamacpp.measure import HOST, Measured, Subject, Use, measure, subject
 from oomph.engines.llamacpp.settings import Settings, device_numbers, resolve, with_context
 from oomph.engines.llamacpp.speculation import is_draft_idle
 from oomph.errors import CannotPlan, CommandError
@@ -76,6 +76,8 @@ def plan_llamacpp(
     )
     unnamed = any(gpu.is_capability_assumed for gpu in gpus) and not flags.get("device")
     measured = measure(planned, fitted.settings, free, backend=backend, perhaps=VULKAN if unnamed else None)
+    if text := _stranded(fitted.settings, measured):
+        return Plan(deployment, model.name, Verdict(False, "other", 0, text), warnings=tuple(notes))
     room = free_beside(measured, free)
     extras = [*projectors]
     for drafter in drafters:
@@ -100,6 +102,15 @@ def plan_llamacpp(
         assumptions=_assumptions(model),
         warnings=(*notes, *_notes(fitted, measured, planned)),
     )
+
+
+def _stranded(settings: Settings, measured: Measured) -> str:
+    """-sm none knows of the main GPU alone: what -ot puts on another can be computed nowhere (ggml-backend.cpp)."""
+    if settings.split_mode != "none":
+        return ""
+    others = [d for d, roles in measured.placement.weights.items() if d not in (settings.main_gpu, HOST) and roles]
+    where = f"on GPU {others[0]}, which --split-mode none leaves out" if others else ""
+    return f"pre-allocated tensor in a buffer {where}: it cannot run the operation (ggml aborts)" if where else ""
 
 
 def free_beside(measured: Measured, free: Sequence[int]) -> list[int]:
