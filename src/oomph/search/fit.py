@@ -97,7 +97,7 @@ def fit(
     close = best is None and _is_close(solver, spaces, objective)
     shown = _rows(solver, spaces, best) if best is not None else pareto([one.point for one in nearest])
     pick = best or _nearer(nearest, want)
-    notes = (*notes, *_notes(solver, pick, gpus))
+    notes = (*notes, *_notes(solver, pick, gpus, only=only))
     if pick is not None and len({device.node for device in gpus}) > 1:
         notes = (*notes, *_replicas(model, gpus, want, engine, only, also, planner))
     shown = [_limited(point) for point in shown]
@@ -188,13 +188,15 @@ def _is_close(solver: Solver, spaces: Spaces, objective: Objective) -> bool:
     return close is not None
 
 
-def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...]) -> tuple[str, ...]:
+def _notes(solver: Solver, pick: Best | None, gpus: tuple[Device, ...], *, only: bool) -> tuple[str, ...]:
     notes = all_that_hold(
         (solver.refusal, "oomph plan of the command names what mends a refusal, where something does"),
         (solver.stopped, "stopped before every checkpoint and layout was tried: this is the best so far"),
         (pick is not None and pick.point.arm.layout.gpus > _NODE, "more GPUs than one node has: --emit lws"),
         (
-            _is_short(solver, pick) and not any("4" in score.precision(model) for model in solver.models.values()),
+            not only
+            and _is_short(solver, pick)
+            and not any("4" in score.precision(model) for model in solver.models.values()),
             "the catalogue knows no checkpoint of it in 4 bits: --also CHECKPOINT searches one of the hub, or a folder",
         ),
         (_is_short(solver, pick) and more_of_the_machine(gpus), more_of_the_machine(gpus)),
