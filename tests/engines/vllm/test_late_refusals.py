@@ -82,6 +82,9 @@ def test_chunked_layers_that_turboquant_spares(version: str) -> None:
         ("Qwen/Qwen3-8B --quantization online", "H100", "OnlineQuantizationConfig.__init__() missing 1 required"),
         ("Qwen/Qwen3-30B-A3B --quantization nvfp4_per_token", "H200", "requires a Blackwell (SM100) GPU."),
         ("Qwen/Qwen2.5-VL-7B-Instruct --limit-mm-per-prompt {\"image\":-1}", "H100", "limit_per_prompt.count"),
+        ("Qwen/Qwen3-30B-A3B --enable-return-routed-experts -pp 2", "2x H100", "pipeline parallelism (PP > 1)."),
+        ("Qwen/Qwen3-8B --enable-return-routed-experts", "H100", "only supports MoE models."),
+        ("BAAI/bge-m3 --enable-return-routed-experts", "L4", "only supports generate runners."),
     ],
 )  # fmt: skip
 def test_flags_that_a_class_or_card_does_not_take(command: str, gpu: str, message: str) -> None:
@@ -93,6 +96,7 @@ def test_flags_that_a_class_or_card_does_not_take(command: str, gpu: str, messag
     ("command", "gpu"),
     [
         ("Qwen/Qwen3-8B --enable-lora", "H100"),
+        ("Qwen/Qwen3-30B-A3B --enable-return-routed-experts", "H200"),
         ("Qwen/Qwen3-8B --quantization online --quantization-config {\"linear\":\"mxfp8\"}", "H100"),
         ("Qwen/Qwen3-8B --quantization nvfp4_per_token", "B200"),
         ("Qwen/Qwen2.5-VL-7B-Instruct --limit-mm-per-prompt {\"image\":0}", "H100"),

@@ -2,6 +2,8 @@
 
 from oomph.facts.changes import Facts, changes, table
 
+_ROUTED = "--enable-return-routed-experts is incompatible with "
+
 
 def _missing(name: str, count: str, arguments: str) -> str:
     """Python's own words."""
@@ -91,6 +93,21 @@ class Refusals(Facts):
                 ("0.22.0", _missing("CompressedTensors", "3", "'target_scheme_map', 'ignore', and 'quant_format'")),
             ),
         }
+    )
+    # config/vllm.py _verify_aux_output_compatibility (0.32.0, the oldest release whose words were read)
+    routed_needs = changes(
+        (),
+        (
+            "0.32.0",
+            (
+                ("v2", "AuxOutput Connector requires Model Runner V2; set VLLM_USE_V2_MODEL_RUNNER=1."),
+                ("generates", "AuxOutput Connector only supports generate runners."),
+                ("moe", "AuxOutput Connector only supports MoE models."),
+                ("prefix", "AuxOutput Connector requires prefix caching."),
+                ("one_stage", _ROUTED + "pipeline parallelism (PP > 1)."),
+                ("whole_context", _ROUTED + "context parallelism (DCP/PCP > 1)."),
+            ),
+        ),
     )
     # v1/attention/backends/mla/flashmla_sparse.py
     dcp_sparse = changes(

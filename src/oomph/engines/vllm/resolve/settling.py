@@ -44,6 +44,7 @@ from oomph.engines.vllm.resolve.verify import (
     verify_items,
     verify_parallel,
     verify_parsers,
+    verify_routed,
     verify_sizes,
     verify_values,
 )
@@ -177,6 +178,20 @@ def _choose_runner(state: Settling) -> None:
     )
 
 
+def _check_routed(state: Settling) -> None:
+    sides = [int(state.flags.get(f"{side}_context_parallel_size", 1)) for side in ("decode", "prefill")]
+    verify_routed(
+        state.flags,
+        state.facts.refusals,
+        v2=state.runner == "v2",
+        generates=not state.model.pooling,
+        moe=state.traits.is_moe,
+        prefix=state.prefix,
+        one_stage=state.stages == 1,
+        whole_context=max(sides) == 1,
+    )
+
+
 def _choose_graphs(state: Settling) -> None:
     """CUDA graphs, and the manager of the cache's groups."""
     model, flags, facts = state.model, state.flags, state.facts
@@ -213,5 +228,6 @@ STEPS = (
     _read_batch,
     _check_whole,
     _choose_runner,
+    _check_routed,
     _choose_graphs,
 )

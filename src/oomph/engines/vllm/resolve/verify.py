@@ -169,6 +169,14 @@ def verify_items(model: Model, flags: Mapping[str, Any]) -> None:
         raise invalid("ModelConfig", outside("limit_per_prompt.count", "greater_than_equal", 0, negative))
 
 
+def verify_routed(flags: Mapping[str, Any], refusals: Refusals, **holds: bool) -> None:
+    """--enable-return-routed-experts; `holds`: which of the things that it needs are so."""
+    if flags.get("enable_return_routed_experts"):
+        for need, text in refusals.routed_needs:
+            if not holds[need]:
+                raise Refused("ValidationError", text)
+
+
 class _Values(dict[str, Any]):
     """What a text of facts/vllm/flag_checks.py names: a property of the FlagSet, or a flag."""
 
