@@ -46,6 +46,14 @@ def test_the_screen_says_what_the_draft_model_has() -> None:
     assert sum(on_one.ranks[1].terms["kv_cache"].parts.values()) == on_one.ranks[1].terms["kv_cache"].bytes
 
 
+def test_a_context_of_its_own_in_old_builds() -> None:
+    caches = [
+        sum(rank.terms["kv_cache"].parts.get("draft model", 0) for rank in planned(f"{DRAFTS}{flag}", "b9095").ranks)
+        for flag in ("", " -cd 4096")
+    ]
+    assert caches[0] == 2 * caches[1] > 0
+
+
 def test_a_gpu_that_the_main_model_does_not_see() -> None:
     with pytest.raises(CannotPlan, match="--device leaves out"):
         planned(f"{DRAFTS} -dev CUDA1 -devd CUDA0")

@@ -17,7 +17,11 @@ from oomph.errors import CannotPlan, OomphError
 from oomph.facts.llamacpp.backends import Backend
 from oomph.ir import Model
 
-_OWN = ("n_gpu_layers", "override_tensor", "device")  # that a draft model has of its own
+# What a draft model has of its own, and what both kinds have.
+_OWN = {
+    "n_gpu_layers": "n_gpu_layers_draft", "override_tensor": "override_tensor_draft", "device": "device_draft",
+}  # fmt: skip
+_CACHE = {"cache_type_k": "cache_type_k_draft", "cache_type_v": "cache_type_v_draft"}
 _MAIN_ALONE = ("embeddings", "reranking", "pooling", "spec_type", "spec_default", "model_draft", "hf_repo_draft")
 _NOTHING = ("^$", "CPU")  # "has_tensor_overrides": llama.cpp asks whether there are any, not what they take
 
@@ -45,6 +49,7 @@ class Drafter(Struct, frozen=True):
     settings: Settings
     devices: tuple[int, ...] | None = None  # --device-draft; None: those of the main model
     is_within: bool = False  # its weights are layers of the main model
+    context: int = 0  # -cd of builds before b9246; 0: the main model's
 
     def refusal(self, main: Settings) -> str:
         no = refusal(self.subject.model.layers, with_context(self.settings, main.n_ctx))
@@ -55,7 +60,9 @@ class Drafter(Struct, frozen=True):
     ) -> list[Extra]:
         """`placed`: the main model; `free`: of each GPU when this one is loaded."""
         devices = tuple(range(len(free))) if self.devices is None else self.devices
-        settings = with_context(replace(self.settings, tensor_split=main.tensor_split[: len(devices)]), main.n_ctx)
+        settings = with_context(
+            replace(self.settings, tensor_split=main.tensor_split[: len(devices)]), self.context or main.n_ctx
+        )
         if self.devices is not None and len(devices) == 1:
             settings = replace(settings, split_mode="layer")
         trunk = None
@@ -98,11 +105,11 @@ def draft_model(flags: Mapping[str, Any], name: str, model: Model, build: int) -
         drafter = subject(model)
     except OomphError as bad:
         raise CannotPlan(f"the draft model {name[:120]!r}: {bad.message}") from None
-    own = {field: flags[f"{field}_draft"] for field in _OWN if f"{field}_draft" in flags}
+    own = {field: flags[name] for field, name in _OWN.items() if name in flags}
     others = {field: value for field, value in flags.items() if field not in _OWN}
     settings = _resolved({**others, **own}, model, build)
     devices = _positions(str(own["device"]), flags.get("device")) if "device" in own else None
-    return Drafter("draft model", drafter, settings, devices)
+    return Drafter("draft model", drafter, settings, devices, context=flags.get("ctx_size_draft") or 0)
 
 
 def predicting_layers(flags: Mapping[str, Any], model: Model, build: int) -> Drafter:
@@ -123,7 +130,7 @@ def _positions(text: str, visible: Any) -> tuple[int, ...]:
 
 
 def _resolved(flags: Mapping[str, Any], model: Model, build: int) -> Settings:
-    cache = {f"cache_type_{side}": flags.get(f"cache_type_{side}_draft", "f16") for side in "kv"}
+    cache = {field: flags.get(name, "f16") for field, name in _CACHE.items()}
     plain = {field: value for field, value in flags.items() if field not in _MAIN_ALONE}
     return resolve(
         {**plain, **cache}, model.max_position, build, program=flags.get("program", "server"),
