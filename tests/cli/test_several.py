@@ -43,7 +43,7 @@ def test_a_table_of_all_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("    ") and line[4] != " "}
     assert "FITS" in rows["chat"] and "WILL NOT START" in rows["big"]
     assert "NOT READ" in rows["broken"] and "TOO CLOSE" in rows["tight"]
-    assert f"oomph plan {path}:big" in out
+    assert f"oomph plan {path}:big" in " ".join(out.split()).replace("\\ ", "")  # a long path stands on its own line
     assert all(len(line) <= 110 for line in out.splitlines() if path not in line)
 
 

@@ -313,6 +313,9 @@ def test_the_right_image_is_planned():
         ("--device nvidia.com/gpu=all", True),
         ("--device /dev/kfd --device /dev/dri", True),
         ("--privileged", True),
+        ("--gpus=all", True),
+        ("--runtime=nvidia -e A=b", True),
+        ("-e NVIDIA_VISIBLE_DEVICES=0,1", True),
         ("-p 80:80 -e A=b", False),
     ],
 )
@@ -328,6 +331,11 @@ def test_a_container_that_nothing_gives_a_gpu(options, gives):
         ("    gpus: all\n", True),
         ("    runtime: nvidia\n", True),
         ("    devices: [/dev/kfd]\n", True),
+        ("    environment: {NVIDIA_VISIBLE_DEVICES: all}\n", True),
+        (
+            "    deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: GPU}}]}}}\n",
+            True,
+        ),
         ("    deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}\n", True),
         ("    deploy: {resources: {limits: {memory: 8g}}}\n", False),
     ],

@@ -96,7 +96,9 @@ def _calls(service: Mapping[str, Any], environment: Mapping[str, str], where: st
     if service.get("env_file"):
         notes.append(f"{where}: the variables of its env_file are not the container's here")
     count, ids = _gpus(service)
-    if not (_DEVICES & service.keys() or "devices" in str(service.get("deploy"))):
+    deploy = str(service.get("deploy"))
+    has_gpus = _DEVICES & service.keys() or "devices" in deploy or "generic_resources" in deploy
+    if not has_gpus and docker.GPU_VARIABLE not in inside:
         notes.append(docker.NO_GPU.format("gpus: all"))
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release

@@ -175,11 +175,13 @@ def _gpus(options: Sequence[tuple[str, str]], inside: dict[str, str]) -> tuple[i
     if devices:
         numbers = {value.partition("=")[2] for value in devices}
         return (0 if "all" in numbers else len(numbers)), notes
-    if not any(name in _GIVES_GPUS or (name == "--device" and value.startswith("/dev/")) for name, value in options):
+    has_gpus = any(name in _GIVES_GPUS or (name == "--device" and value.startswith("/dev/")) for name, value in options)
+    if not has_gpus and GPU_VARIABLE not in inside:
         notes.append(NO_GPU.format("--gpus all"))
     return 0, notes
 
 
+GPU_VARIABLE = "NVIDIA_VISIBLE_DEVICES"  # who sets it has a default runtime that reads it
 NO_GPU = "nothing gives this container a GPU ({}): it sees one only where the default runtime hands them out"
 _GIVES_GPUS = ("--runtime", "--privileged", "--annotation", "--cdi-spec-dirs", "--hooks-dir")
 
