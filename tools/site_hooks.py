@@ -71,7 +71,7 @@ def engines_page() -> str:
     from oomph.engines.protocol import fills
     from oomph.engines.registry import all_engines
 
-    does = {"plan": "plan", "fit_knobs": "fit", "offer": "compare", "simulation": "simulate"}
+    does = {"plan": "plan", "fit_knobs": "fit", "ways": "compare", "simulation": "simulate"}
     lines = ["# Engines and releases", "", "| engine | releases | looked at on | planned by |", "|---|---|---|---|"]
     for engine in all_engines():
         releases = engine.releases()
