@@ -224,15 +224,15 @@ def report(samples: Iterator[Sample]) -> None:
 def registry() -> Iterator[Sample]:
     """The architectures of vLLM's newest release: planned, or refused with a sentence that names them."""
     from oomph.errors import OomphError
-    from oomph.facts.vllm.architectures import REGISTRY
+    from oomph.facts.vllm.architectures import REGISTRY, is_planned
     from oomph.sources.arch import FAMILIES
     from oomph.sources.build import build_model
 
     for kind, names in REGISTRY.items():
-        planned = sum(name in FAMILIES for name in names)
+        planned = sum(is_planned(name, FAMILIES) for name in names)
         print(f"\n   {kind}: {planned} of {len(names)} are planned", end="")
         for name in names:
-            if name in FAMILIES:
+            if is_planned(name, FAMILIES):
                 continue
             try:
                 build_model("a model", {"architectures": [name]})
