@@ -186,8 +186,8 @@ def pack(
     notes: tuple[str, ...] = ()
     sets: tuple[tuple[str, ...], ...] = ()
     if not isinstance(services, Mapping):
-        known = read_services([services] if isinstance(services, str) else list(services), engine)
-        services, notes, sets = known.deployments, known.notes, known.sets
+        requests = read_services([services] if isinstance(services, str) else list(services), engine)
+        services, notes, sets = requests.deployments, requests.notes, requests.sets
     unknown = [name for name in asleep if name not in services]
     if unknown:
         raise CommandError(f"--asleep {unknown[0][:60]!r} is none of the services: {', '.join(services)}")

@@ -32,8 +32,8 @@ class OomphError(Exception):
     @property
     def kind(self) -> str:
         """The class of this tree in the words of JSON: "unknown_model"."""
-        known = next(c for c in type(self).__mro__ if c.__module__ == __name__)
-        return "".join(f"_{c.lower()}" if c.isupper() else c for c in known.__name__).lstrip("_")
+        own = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in own.__name__).lstrip("_")
 
     def to_dict(self) -> dict[str, object]:
         """What a command prints with --json instead of its answer."""

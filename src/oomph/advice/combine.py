@@ -98,19 +98,19 @@ def is_flag(lever: Lever) -> bool:
 
 
 def _strongest_of_each_flag(levers: Sequence[Lever]) -> list[Change]:
-    chosen: dict[str, Change] = {}
+    strongest: dict[str, Change] = {}
     for lever in levers:
-        chosen.setdefault(next(iter(lever.changes[-1].flags)), lever.changes[-1])
-    return list(chosen.values())
+        strongest.setdefault(next(iter(lever.changes[-1].flags)), lever.changes[-1])
+    return list(strongest.values())
 
 
 def _relaxed(judge: Judge, start: Sequence[Change], group: Sequence[Lever]) -> list[Change]:
     """Each flag as mild as it may be, the dearest first."""
-    chosen = {lever.name: lever.changes[-1] for lever in group}
+    changes = {lever.name: lever.changes[-1] for lever in group}
     for lever in sorted(group, key=lambda lever: -lever.changes[-1].rank):
-        others = [*start, *(change for name, change in chosen.items() if name != lever.name)]
-        chosen[lever.name] = mildest(judge, lever.changes, others)
-    return list(chosen.values())
+        others = [*start, *(change for name, change in changes.items() if name != lever.name)]
+        changes[lever.name] = mildest(judge, lever.changes, others)
+    return list(changes.values())
 
 
 def mildest(judge: Judge, changes: Sequence[Change], others: Sequence[Change] = ()) -> Change:

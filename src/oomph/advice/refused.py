@@ -122,8 +122,8 @@ def label(deployment: Deployment, flags: dict[str, Any]) -> str:
     words = to_command(replace(deployment, flags=_identity(deployment, present), environment={}, passed=()))
     if words[:1] != bare[:1]:  # what only a file can say
         return ", ".join(f"{field}: {value}" for field, value in flags.items())
-    taken = {field: deployment.flags[field] for field, value in flags.items() if value is None}
-    without = [f"without {label(deployment, {field: value})}" for field, value in taken.items()]
+    dropped = {field: deployment.flags[field] for field, value in flags.items() if value is None}
+    without = [f"without {label(deployment, {field: value})}" for field, value in dropped.items()]
     return " ".join([*map(quote, words[len(bare) :]), *without])
 
 
@@ -217,9 +217,9 @@ def _sisters(plan: Plan, model: Model | None) -> Iterator[Change]:
 
     deployment = plan.deployment
     name = model.name if model is not None else deployment.model
-    wanted = str(deployment.flags.get("quantization") or "").lower().partition("_")[0]
+    method = str(deployment.flags.get("quantization") or "").lower().partition("_")[0]
     entries = [entry for one in catalog.variants(name) if one != name and (entry := catalog.find(one)) is not None]
-    entries.sort(key=lambda entry: (not wanted or wanted not in entry.id.lower(), -entry.bytes))
+    entries.sort(key=lambda entry: (not method or method not in entry.id.lower(), -entry.bytes))
     dropped: dict[str, Any] = {field: None for field in _OF_A_CHECKPOINT if field in deployment.flags}
     for rank, entry in enumerate(entries[:_MOST_SISTERS]):
         cost = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
@@ -233,12 +233,12 @@ def _longer_sisters(plan: Plan) -> Iterator[Change]:
     from oomph.catalog import names
 
     owner, _, name = plan.deployment.model.rpartition("/")
-    wanted = max((value for value in plan.deployment.flags.values() if isinstance(value, int)), default=0)
+    context = max((value for value in plan.deployment.flags.values() if isinstance(value, int)), default=0)
     family, ending = names.family(name), name.lower().removeprefix(names.family(name))
     kin = [one for one in catalog.ids() if one.rpartition("/")[0] == owner and _is_later(one, family)]
     for rank, one in enumerate(sorted(kin, key=lambda one: not one.lower().endswith(ending))):
         entry = catalog.find(one)
-        if entry is not None and int(entry.config.get("max_position_embeddings") or 0) >= wanted:
+        if entry is not None and int(entry.config.get("max_position_embeddings") or 0) >= context:
             cost = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
             yield Change("checkpoint", one, "checkpoint", model=one, cost=cost, rank=rank)
 
@@ -270,8 +270,8 @@ def _without_flags(plan: Plan, *, named_only: bool) -> Iterator[Change]:
 
 def _releases(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
     """The newest, then the others from the newest on: what one refuses, an older one may still have."""
-    known = dict.fromkeys((engine.newest(), *reversed(engine.releases())))
-    for rank, version in enumerate(filter(None, known)):
+    releases = dict.fromkeys((engine.newest(), *reversed(engine.releases())))
+    for rank, version in enumerate(filter(None, releases)):
         if version != plan.deployment.engine.version:
             yield _at_release(plan, engine, version, rank)
 

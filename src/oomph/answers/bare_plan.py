@@ -50,8 +50,10 @@ def parse_given(pins: Mapping[str, int | str], terms: Sequence[str]) -> dict[str
     out = {}
     for name, value in pins.items():
         if name not in terms:
-            known = f"the terms are {', '.join(terms)}" if terms else "this engine's plan has no term that can be given"
-            raise CommandError(f"--given {name}: {known}")
+            choices = (
+                f"the terms are {', '.join(terms)}" if terms else "this engine's plan has no term that can be given"
+            )
+            raise CommandError(f"--given {name}: {choices}")
         if isinstance(value, bool) or (isinstance(value, int) and value < 0):
             raise CommandError(f"--given {name}: {value} is not a number of bytes")
         out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")
@@ -81,10 +83,10 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
             f"the manifest lets it use {deployment.gpu_memory} of each card: to the engine that is the card",
         )
     by_node = {node: tuple(device for device in gpus if device.node == node) for node in {d.node for d in gpus}}
-    seen = tuple(device for node in sorted(by_node) for device in _visible(deployment, by_node[node]))
-    if len(seen) < len(gpus):
-        notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
-    return _on_every_node(replace(deployment, gpus=seen, notes=notes))
+    visible = tuple(device for node in sorted(by_node) for device in _visible(deployment, by_node[node]))
+    if len(visible) < len(gpus):
+        notes = (*notes, f"the command is given {len(visible)} of the {len(gpus)} GPUs")
+    return _on_every_node(replace(deployment, gpus=visible, notes=notes))
 
 
 def _on_every_node(deployment: Deployment) -> Deployment:
@@ -127,12 +129,12 @@ def _numbered(text: str, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
     parts = text.replace(" ", "").split(",")
     if not all(part.isascii() and part.isdigit() for part in parts):
         return ()
-    known = list(takewhile(lambda part: int(part[:6]) < len(gpus), parts))
-    if len(known) < len(parts) and len(gpus) <= len(parts):
+    numbers = list(takewhile(lambda part: int(part[:6]) < len(gpus), parts))
+    if len(numbers) < len(parts) and len(gpus) <= len(parts):
         return ()
-    if not known:
+    if not numbers:
         raise CommandError(f"GPU {parts[0][:6]} is not there: {len(gpus)} are named, counted from 0")
-    return tuple(gpus[int(part)] for part in dict.fromkeys(known))
+    return tuple(gpus[int(part)] for part in dict.fromkeys(numbers))
 
 
 def _says_one(gpu: object) -> bool:

@@ -148,7 +148,7 @@ def plan_entries(
     `own_gpus_first`: the GPUs that a file names count more than `gpu`.
     """
     items = []
-    known: dict[bytes, tuple[Plan | None, OomphError | None, str]] = {}  # equal commands of a file are planned once
+    planned: dict[bytes, tuple[Plan | None, OomphError | None, str]] = {}  # equal commands of a file are planned once
 
     def judged(deployment: Deployment) -> tuple[Plan | None, OomphError | None, str]:
         answer: Plan | None = None
@@ -166,9 +166,9 @@ def plan_entries(
             items.append(Item(file, encodable(entry.name), entry.line, None, entry.error))
             continue
         key = repr(entry.deployment).encode("utf-8", "surrogatepass")
-        if key not in known:
-            known[key] = judged(entry.deployment)
-        answer, error, warning = known[key]
+        if key not in planned:
+            planned[key] = judged(entry.deployment)
+        answer, error, warning = planned[key]
         model = entry.deployment.model
         items.append(
             Item(file, encodable(entry.name), entry.line, answer, error or entry.error, model, warning=warning)

@@ -106,12 +106,12 @@ def compare(
     wrong = next((name for name in engines if name not in comparable()), None)
     if wrong is not None:
         raise CommandError(f"{wrong[:40]!r} is not one of {', '.join(comparable())}")
-    chosen, interrupted = tuple(engines or comparable()), False
+    engine_names, interrupted = tuple(engines or comparable()), False
     try:
-        for number, name in enumerate(chosen):
+        for number, name in enumerate(engine_names):
             engine = engine_named(name)
             if progress is not None:
-                progress(engine.title, number, len(chosen))
+                progress(engine.title, number, len(engine_names))
             want = Want(length, users if users > 1 else 0)
             offer = _offer(engine, named, gpus, cards, want, headless=headless)
             rows.append(_row(engine, offer, length, users, parameters, demand))

@@ -64,16 +64,16 @@ def _as_logged(deployment: Deployment, explanation: Explanation | None) -> Deplo
 def _versions(foreseen: Plan | None) -> dict[str, str]:
     from importlib.metadata import version
 
-    known = {
+    versions = {
         "oomph": version("oomph"),
         "Python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
     if foreseen is not None:
         engine = foreseen.deployment.engine
-        known[engine.name] = f"{engine.version} ({engine.version_from})" if engine.version_from else engine.version
+        versions[engine.name] = f"{engine.version} ({engine.version_from})" if engine.version_from else engine.version
     driver = _driver()
-    return {**known, "NVIDIA driver": driver} if driver else known
+    return {**versions, "NVIDIA driver": driver} if driver else versions
 
 
 def _driver() -> str:

@@ -18,11 +18,11 @@ def with_right_spelling(
 ) -> CommandError:
     """The error, its hint with the outcome of the command as it was meant; itself where nothing near it is known."""
     match = _FLAG.search(error.message) or _VALUE.search(error.message)
-    meant = [_respelled(word, match[1], match[2]) for word in words] if match is not None else []
-    if match is None or meant == list(words):
+    corrected = [_respelled(word, match[1], match[2]) for word in words] if match is not None else []
+    if match is None or corrected == list(words):
         return error
     try:
-        answer = planner(meant)
+        answer = planner(corrected)
     except OomphError:
         return error
     outcome = {"fits": "it fits", "at_risk": "it starts, at risk", "close": "it is too close to call"}

@@ -191,15 +191,15 @@ def _org_rank(org: str) -> int:
 def best(query: str, ids: Iterable[str]) -> list[str]:
     """The ids that answer a query best, equally good ones together: what is called exactly so, then the maker's own
     before anybody's fine-tune of it, then the instruction-tuned one, which people mean without saying it."""
-    known = tuple(ids)
+    identifiers = tuple(ids)
     if not distinct(query):  # 'multilingual e5 large' has generic words alone, and is a name all the same
-        known = tuple(i for i in known if tokens(i.rpartition("/")[2]) == tokens(query))
-    ranked = [(r, i) for i in known if (r := rank(query, i)) is not None]
+        identifiers = tuple(i for i in identifiers if tokens(i.rpartition("/")[2]) == tokens(query))
+    ranked = [(r, i) for i in identifiers if (r := rank(query, i)) is not None]
     if not ranked:
-        return _squashed(query, known)
+        return _squashed(query, identifiers)
     least = min(r[:2] for r, _ in ranked)
     equal = [i for r, i in ranked if r[:2] == least]
-    makers = _makers(known)
+    makers = _makers(identifiers)
     return sorted(
         _plainest(query, equal),
         key=lambda i: (is_copy(i) or i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
@@ -291,9 +291,9 @@ def nearest(query: str, ids: Iterable[str], count: int = 5) -> tuple[str, ...]:
     plain = "/" not in low
     matcher = SequenceMatcher(None, b=" ".join(tokens(low)) if plain else low)
     scored = []
-    known = tuple(ids)
-    own_words, makers = distinct(low), _makers(known)
-    for i in known:
+    identifiers = tuple(ids)
+    own_words, makers = distinct(low), _makers(identifiers)
+    for i in identifiers:
         name = i.rpartition("/")[2].lower() if plain else i.lower()
         own = tokens(i)
         shared = sum((words & Counter(own)).values()) / max(sum(words.values()), 1)

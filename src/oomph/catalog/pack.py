@@ -139,8 +139,8 @@ def _pack_named(table: Mapping[str, Any]) -> list[Any]:
     """A table by module name, turned round: each value once, with the names that have it."""
     groups: list[tuple[Any, list[str]]] = []
     for name, value in table.items():
-        for known, names in groups:
-            if known == value:
+        for keys, names in groups:
+            if keys == value:
                 names.append(name)
                 break
         else:

@@ -63,11 +63,11 @@ def take_settings(args: list[str]) -> Settings:
 @contextmanager
 def in_force(settings: Settings) -> Iterator[None]:
     """For as long as a command runs. Environment variables, because every module that prints looks there."""
-    wanted = {"NO_COLOR": "1"} if settings.no_color else {}
+    variables = {"NO_COLOR": "1"} if settings.no_color else {}
     if settings.width:
-        wanted |= {"OOMPH_WIDTH": settings.width, "COLUMNS": settings.width}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        variables |= {"OOMPH_WIDTH": settings.width, "COLUMNS": settings.width}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         if settings.quiet:
             with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):

@@ -15,9 +15,9 @@ def version_text(today: date | None = None) -> str:
     for engine in all_engines():
         day = date.fromisoformat(engine.looked_at())
         releases = engine.releases()
-        known = f"{releases[0]} to {releases[-1]}" if len(releases) > 1 else engine.newest() or "any release"
+        span = f"{releases[0]} to {releases[-1]}" if len(releases) > 1 else engine.newest() or "any release"
         age = (today - day).days
         old = f", {age} days ago" if age > 0 else ""
         stale = ": newer releases may differ" if age > STALE_AFTER else ""
-        lines.append(f"  {engine.title:<14}{known:<22}looked at on {day.day} {day:%b %Y}{old}{stale}")
+        lines.append(f"  {engine.title:<14}{span:<22}looked at on {day.day} {day:%b %Y}{old}{stale}")
     return "\n".join(lines) + "\n"

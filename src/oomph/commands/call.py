@@ -220,15 +220,15 @@ def choose_release(
 
 
 def _release(engine: EngineProtocol, version: str, source: str) -> tuple[Engine, tuple[str, ...]]:
-    known, note = engine.nearest(version)
-    is_another = bool(note) and _is_plain(version) and _numbers(known) != _numbers(version)
-    if source == "--engine" and is_another and known != engine.releases()[0]:  # older than the first: it did exist
+    release, note = engine.nearest(version)
+    is_another = bool(note) and _is_plain(version) and _numbers(release) != _numbers(version)
+    if source == "--engine" and is_another and release != engine.releases()[0]:  # older than the first: it did exist
         raise CommandError(
-            f"{engine.title} {version} is not a release that is known", hint=f"the nearest is {engine.name}=={known}"
+            f"{engine.title} {version} is not a release that is known", hint=f"the nearest is {engine.name}=={release}"
         )
-    if is_another and known == engine.newest() and _numbers(version) > _numbers(known):
+    if is_another and release == engine.newest() and _numbers(version) > _numbers(release):
         note += f"; {_doubts(engine)}"
-    return Engine(engine.name, known, source), (note,) if note else ()
+    return Engine(engine.name, release, source), (note,) if note else ()
 
 
 def _doubts(engine: EngineProtocol) -> str:

@@ -210,9 +210,9 @@ def _split_name(word: str) -> tuple[str, str]:
 def _entries_of_file(
     word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
 ) -> list[Entry]:
-    path, wanted = _split_name(word)
+    path, entry = _split_name(word)
     entries = read_file_text(files.read(path), path, environment=environment, engine=engine, around=around)
-    return named(entries, wanted, shown(path)) if wanted else entries
+    return named(entries, entry, shown(path)) if entry else entries
 
 
 def read_file_text(
@@ -280,8 +280,8 @@ def _deployments(call: Call, release: Engine | str | None, path: str = "") -> li
             raise open_model(deployment.model)
     if not (call.gpu_name or call.memory_limit or call.gpu_memory):
         return deployments
-    known = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}
-    return [replace(deployment, **known) for deployment in deployments]
+    limits = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}
+    return [replace(deployment, **limits) for deployment in deployments]
 
 
 def _with_config_beside(call: Call, folder: str) -> Call:
@@ -316,7 +316,7 @@ def _on_this_machine(call: Call, folder: str) -> tuple[Call, tuple[str, ...]]:
 
 def _with_lines(entries: list[Entry], text: str) -> list[Entry]:
     """The line that names each one's model (the next time for the next that serves it), else the line of its name."""
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     lines = []
     for entry in entries:
         words = [entry.deployment.model] if entry.deployment else []
@@ -324,10 +324,10 @@ def _with_lines(entries: list[Entry], text: str) -> list[Entry]:
         for word in filter(None, (*words, re.split(r"[ /]", entry.name)[-1])):
             if word.isdigit():
                 continue
-            at = text.find(word, taken.get(word, 0))
+            at = text.find(word, counts.get(word, 0))
             at = text.find(word) if at < 0 else at
             if at >= 0:
-                taken[word] = at + len(word)
+                counts[word] = at + len(word)
                 break
         lines.append(replace(entry, line=text.count("\n", 0, at) + 1 if at >= 0 else 0))
     return lines

@@ -31,9 +31,9 @@ def served(words: Sequence[str], environment: Mapping[str, str]) -> Call:
             model = values[0]
             continue
         spellings = (_FILES.get(name, name), name.replace("-", "_").replace("__", "--", 1))
-        known = next((one for one in spellings if engine.knows_flag(one) or one in _FILES.values()), "")
-        if known:
-            own += [known, *values]
+        spelling = next((one for one in spellings if engine.knows_flag(one) or one in _FILES.values()), "")
+        if spelling:
+            own += [spelling, *values]
         else:
             left.append(name)
     notes = [f"{shown(' '.join(left))}: Dynamo's own, not the engine's"] if left else []

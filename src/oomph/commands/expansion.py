@@ -162,9 +162,9 @@ class Expansion:
             self.at = sum_.end()
             word.add(str(value))
             return
-        if known := _KNOWN.match(self.text, self.at):
-            self.at = known.end()
-            word.add(" ".join(self.fields(known[1])) if known[1] else os.environ.get("PWD", "."))
+        if match := _KNOWN.match(self.text, self.at):
+            self.at = match.end()
+            word.add(" ".join(self.fields(match[1])) if match[1] else os.environ.get("PWD", "."))
             return
         if written := _WRITTEN.match(self.text, self.at):
             self.at = written.end()

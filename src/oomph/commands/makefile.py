@@ -28,10 +28,10 @@ def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
     targets = [""]
     parts: list[bool | None] = []
     block = ""  # the variable whose lines `define` began
-    known = ChainMap(variables, dict(environment))
+    scope = ChainMap(variables, dict(environment))
     room = [_ROOM]
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
-        if _decides(line, parts, known, room) or not all(parts):
+        if _decides(line, parts, scope, room) or not all(parts):
             continue
         if block and line.strip() != "endef":
             variables[block] = f"{variables[block]}\n{line}".lstrip("\n")[:_LONGEST]
@@ -109,12 +109,16 @@ def _filled(text: str, variables: Mapping[str, str], room: list[int], depth: int
         name = match[1] or match[2]
         if name is None:
             return "$"
-        known = variables.get(name)
-        if known is None:
+        definition = variables.get(name)
+        if definition is None:
             return f"${{{name}}}" if re.fullmatch(r"\w+", name) else ""
-        room[0] -= len(known) + 1
+        room[0] -= len(definition) + 1
         if room[0] < 0:
             raise CommandError("the variables of the Makefile grow without end")
-        return known if depth >= _DEEPEST or "$" not in known else _filled(known, variables, room, depth + 1)
+        return (
+            definition
+            if depth >= _DEEPEST or "$" not in definition
+            else _filled(definition, variables, room, depth + 1)
+        )
 
     return _REFERENCE.sub(value, text)

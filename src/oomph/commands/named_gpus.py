@@ -60,8 +60,8 @@ class Named(NamedTuple):
 def of_pod(pod: Mapping[str, Any], count: int) -> Named:
     """The card of a pod's nodeSelector or node affinity, `count` times; an instance has its own number."""
     values = list(dict.fromkeys(_label_values(pod)))
-    known = [value for value in values if _memory(value)]
-    return _smallest(known, count) if known else Named(values[0] if values else "")
+    cards = [value for value in values if _memory(value)]
+    return _smallest(cards, count) if cards else Named(values[0] if values else "")
 
 
 def of_accelerators(value: Any) -> Named:
@@ -72,8 +72,8 @@ def of_accelerators(value: Any) -> Named:
     else:
         names = [str(item) for item in (value if isinstance(value, list) else [value] if value else [])]
     cards = [re.sub(r"^A100(?=:|$)", "A100 SXM 40GB", name) for name in names]  # its catalogue has A100-80GB beside it
-    known = [card for card in cards if _memory(card)]
-    return _smallest(known, 0) if known else Named()
+    sized = [card for card in cards if _memory(card)]
+    return _smallest(sized, 0) if sized else Named()
 
 
 def declared(text: str) -> Named:
@@ -85,8 +85,8 @@ def declared(text: str) -> Named:
     if len(instances) == 1:
         return Named(instances.pop())
     names = {_counted(name) for name in _KEYWORD.findall(text)} | {_modal(*pair) for pair in _MODAL.findall(text)}
-    known = [name for name in sorted(names) if _memory(name)]
-    return Named(known[0]) if len(known) == 1 and len(names) == 1 else Named()
+    sized = [name for name in sorted(names) if _memory(name)]
+    return Named(sized[0]) if len(sized) == 1 and len(names) == 1 else Named()
 
 
 def mentioned(text: str) -> str:

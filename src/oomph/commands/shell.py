@@ -92,9 +92,9 @@ class _Reader(Expansion):
 
     def operator(self) -> bool:
         # a line that starts with a flag: the backslash before it was lost in a post
-        lost = re.compile(r"\n\s{0,200}(?=--?[A-Za-z])").match(self.text, self.at) if self.words else None
-        if lost:
-            self.at = lost.end()
+        line_end = re.compile(r"\n\s{0,200}(?=--?[A-Za-z])").match(self.text, self.at) if self.words else None
+        if line_end:
+            self.at = line_end.end()
             return True
         for sign in _OPERATORS:
             if self.text.startswith(sign, self.at):
@@ -167,9 +167,9 @@ class _Reader(Expansion):
         word = Word()
         while self.at < len(self.text):
             char = self.text[self.at]
-            if char == "<" and (meant := _PLACEHOLDER.match(self.text, self.at)):
-                word.add(meant[0])
-                self.at = meant.end()
+            if char == "<" and (placeholder := _PLACEHOLDER.match(self.text, self.at)):
+                word.add(placeholder[0])
+                self.at = placeholder.end()
                 continue
             if char in " \t\r\n;|&()<>" or (char == "`" and self.continuation()):
                 break
@@ -255,8 +255,8 @@ class _Reader(Expansion):
         """`for NAME in a b c; do ...; done`, once for each word where all of them are known."""
         runs = self.flow.active and not self.skipped
         if words[:1] == ["for"] and words[2:3] == ["in"] and NAME.fullmatch(words[1]):
-            known = runs and not any(UNSET.search(word) or "{" in word or "*" in word for word in words[3:])
-            self.loops.append(_Loop(words[1], words[3:] if known else [], self.at))
+            is_known = runs and not any(UNSET.search(word) or "{" in word or "*" in word for word in words[3:])
+            self.loops.append(_Loop(words[1], words[3:] if is_known else [], self.at))
         elif words[:1] in (["for"], ["while"], ["until"], ["select"]):
             self.loops.append(_Loop())
         elif words[:1] == ["done"] and self.loops:

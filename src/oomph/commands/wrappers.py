@@ -124,10 +124,12 @@ def _hint(words: Sequence[str]) -> str:
     if len(words) == 1 and words[0].isprintable() and len(words[0]) < 100:
         return f"for a model: vllm serve {words[0]}, or oomph fit {words[0]} --gpu GPUS"
     titles = [engine.title for engine in all_engines()]
-    known = f"commands of {', '.join(titles[:-1])} and {titles[-1]} are planned"
+    sentence = f"commands of {', '.join(titles[:-1])} and {titles[-1]} are planned"
     model = next((word for word in words[1:] if re.fullmatch(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", word)), "")
     return (
-        f"{known}; for this model: oomph compare {model} --gpu GPUS" if model else f"{known}, such as vllm serve MODEL"
+        f"{sentence}; for this model: oomph compare {model} --gpu GPUS"
+        if model
+        else f"{sentence}, such as vllm serve MODEL"
     )
 
 

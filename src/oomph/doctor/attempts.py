@@ -45,8 +45,8 @@ def with_attempts(case: Case, explanation: Explanation) -> Explanation:
             if not _was_tried(judged, vain) and not _is_about(judged.change.label, helped[:MOST])]  # fmt: skip
     listed = {judged.change.label for judged in first}
     rejected = [one for one in explanation.rejected if not _is_about(one.change.label, helped)]
-    known = {topic for one in rejected for topic in topics_of(one.change.label)}
-    rejected += [_as_useless(one) for one in _distinct(vain) if one.topic not in known]
+    topics = {topic for one in rejected for topic in topics_of(one.change.label)}
+    rejected += [_as_useless(one) for one in _distinct(vain) if one.topic not in topics]
     return replace(
         explanation,
         remedies=(*first, *(one for one in left if one.change.label not in listed)) if case.failed else tuple(left),
@@ -140,8 +140,8 @@ def _worked(claim: Claim, claims: tuple[Claim, ...]) -> bool:
 def _may_be(version: str, own: str, engine: str) -> bool:
     """A release of the same engine: numbered alike and in full (0.4 is a share), not a size, an image or a driver."""
     first = version.split(".")[0]
-    known = {release.split(".")[0] for release in engine_named(engine).releases()}
-    return version.count(".") >= 2 and (first == own.split(".")[0] if own else not known or first in known)
+    majors = {release.split(".")[0] for release in engine_named(engine).releases()}
+    return version.count(".") >= 2 and (first == own.split(".")[0] if own else not majors or first in majors)
 
 
 def _in_vain(attempts: Iterable[Attempt]) -> list[Attempt]:

@@ -321,9 +321,9 @@ def place(case: Case, stage: StageName, basis: StageBasis, note: str = "") -> Ca
     """The same case with the stage known from elsewhere: what the log accounts for follows the stage."""
     util = case.flag("gpu_memory_utilization")
     share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
-    known = replace(case.death, stage=stage, basis=basis, ruled=None, learned=())
-    ledger = account(case.observations, known, share)
-    return replace(case, death=known, account=ledger, notes=(*case.notes, *([note] if note else [])))
+    certain = replace(case.death, stage=stage, basis=basis, ruled=None, learned=())
+    ledger = account(case.observations, certain, share)
+    return replace(case, death=certain, account=ledger, notes=(*case.notes, *([note] if note else [])))
 
 
 def _story(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
@@ -353,9 +353,9 @@ def of_one_run(
 
 def _on_all(rebuilt: Rebuilt, cards: int) -> Rebuilt:
     """Of what was started only the model's name is known: it is taken to run on all cards that the text counts."""
-    known = rebuilt.command or rebuilt.complete or rebuilt.resolved or rebuilt.flags
+    is_known = rebuilt.command or rebuilt.complete or rebuilt.resolved or rebuilt.flags
     splits = engine_named(rebuilt.engine or DEFAULT).knows_flag("--tensor-parallel-size")
-    if known or not rebuilt.model or cards < 2 or not splits:
+    if is_known or not rebuilt.model or cards < 2 or not splits:
         return rebuilt
     return replace(
         rebuilt, flags={"tensor_parallel_size": cards}, sources={"tensor_parallel_size": "the cards in the text"}

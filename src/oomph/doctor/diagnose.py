@@ -200,13 +200,13 @@ def _healthy(case: Case) -> str:
     """Where the memory went in a run that did not fail, or not yet."""
     from oomph.units import gib
 
-    known = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
+    figures = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
     text = (
         "Nothing failed in this log."
         if case.failed is False
         else "There is no error in this log, and no running server."
     )
-    text += f" It shows {', '.join(known)}." if known else ""
+    text += f" It shows {', '.join(figures)}." if figures else ""
     text += summary(case)
     tokens, times = case.value("kv_tokens", "tokens"), case.real("concurrency", "concurrency")
     length = case.value("concurrency", "max_model_len")
@@ -280,19 +280,19 @@ def _unsaid(case: Case, best: Ranked) -> bool:
 def unplanned(case: Case, change: Change) -> Judged:
     """With the command of the log changed so, where the log has it."""
     engine = engine_named(case.rebuilt.engine or DEFAULT)
-    known = bool(case.rebuilt.model or case.rebuilt.flags) and bool(change.flags or change.environment)
+    is_known = bool(case.rebuilt.model or case.rebuilt.flags) and bool(change.flags or change.environment)
     flags = {name: value for name, value in {**case.rebuilt.flags, **change.flags}.items() if value is not None}
     environment = {**case.rebuilt.environment, **change.environment}
-    command = engine.log_command(case.rebuilt.model, flags, environment) if known and case.rebuilt.engine else ""
+    command = engine.log_command(case.rebuilt.model, flags, environment) if is_known and case.rebuilt.engine else ""
     return Judged(change, "unplanned", command=command)
 
 
 def _evidence(case: Case, best: Ranked | None) -> tuple[Evidence, ...]:
-    wanted = set(best[1].lines) if best else set()
+    numbers = set(best[1].lines) if best else set()
     if case.death.line:
-        wanted.add(case.death.line)
+        numbers.add(case.death.line)
     texts: dict[int, str] = {}
     for observation in case.observations:
-        if observation.line in wanted:
+        if observation.line in numbers:
             texts.setdefault(observation.line, observation.text[:300])
     return tuple(Evidence(line, text) for line, text in sorted(texts.items()))[:12]

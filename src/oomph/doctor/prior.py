@@ -49,16 +49,16 @@ def contradiction(case: Case, verdict: Any) -> str:
     """What is to be said where the log and the plan disagree about when it dies; "" where they do not."""
     if not case.failed or case.death.kind in TROUBLES or case.death.basis not in EVIDENCE:
         return ""
-    planned, seen = _failing_stage(verdict), case.death.stage
-    if seen not in WORDS or seen is None:
+    planned, observed = _failing_stage(verdict), case.death.stage
+    if observed not in WORDS or observed is None:
         return ""
     if planned is None:
         doubt = "is something else on the card, or a flag not in the log?"
-        return f"your log dies {WORDS[seen]}, where the plan fits: {doubt}"
-    if planned not in ORDER or planned == seen:
+        return f"your log dies {WORDS[observed]}, where the plan fits: {doubt}"
+    if planned not in ORDER or planned == observed:
         return ""
-    if ORDER.index(seen) < ORDER.index(planned):
-        return f"your log dies {WORDS[seen]}, before the plan does ({planned}): is something else on the card?"
+    if ORDER.index(observed) < ORDER.index(planned):
+        return f"your log dies {WORDS[observed]}, before the plan does ({planned}): is something else on the card?"
     where = WORDS.get(planned, planned)
     return f"by the plan this command dies earlier, {where}: its model, card or flags are not all known"
 

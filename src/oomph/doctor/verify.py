@@ -43,12 +43,12 @@ def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None
     try:
         model, base = _model(base, loader)
         before = planner(base)
-        known = with_prior(with_model(case, model) if model is not None else case, before.verdict)
-        pool = observed_pool(known, before)
+        foreseen = with_prior(with_model(case, model) if model is not None else case, before.verdict)
+        pool = observed_pool(foreseen, before)
         exact = planner(_with_pool(base, pool)) if pool is not None else before
     except OomphError as error:
         return noted(explain_case(case), f"not planned: {error.message}")
-    case, explanation = known, explain_case(known)
+    case, explanation = foreseen, explain_case(foreseen)
     explanation = _inferred(case, with_plan(case, shown(explanation, base), exact), exact.verdict)
     explanation = noted(explanation, contradiction(case, exact.verdict))
     if not case.failed and any(one.change.lever == "nothing" for one in explanation.remedies):
@@ -128,12 +128,12 @@ def with_warm_start(run: Run, explanation: Explanation) -> Explanation:
 
 def _missing(case: Case) -> str:
     gpu, model = bool(case.gpus or case.account.total or case.named_gpu), bool(case.rebuilt.model)
-    what = " and ".join(name for name, known in (("the model", model), ("the GPU", gpu)) if not known) or "the release"
+    what = " and ".join(name for name, value in (("the model", model), ("the GPU", gpu)) if not value) or "the release"
     engine = engine_named(case.rebuilt.engine or DEFAULT)
     words_of_start = engine.serve_command("MODEL") if fills(engine, "serve_command") else [engine.programs[0], "MODEL"]
     command = shlex.join(words_of_start)
     words = (('--gpu "RTX 4090"', gpu), (f"-- {command} ...", model))
-    missing = " ".join(word for word, known in words if not known)
+    missing = " ".join(word for word, value in words if not value)
     return f"not planned: the log does not say {what}; oomph explain LOG {missing}".rstrip()
 
 

@@ -167,8 +167,8 @@ class EngineProtocol:
 
     def newest(self) -> str:
         """The release that is planned with when nothing names one."""
-        known = self.releases()
-        return known[-1] if known else ""
+        all_releases = self.releases()
+        return all_releases[-1] if all_releases else ""
 
     def looked_at(self) -> str:
         """The day on which the newest release that the facts name was the newest: 2026-11-15."""

@@ -298,8 +298,8 @@ class _UnknownCard(CommandError):
 
     def __str__(self) -> str:
         names = _near(_key(self.text[:200]))
-        meant = f"did you mean {' or '.join(names)}?" if names else 'a size will do: "2x24GiB"'
-        return f"GPU {_shown(self.text)} is not in the table; {meant}"
+        suggestion = f"did you mean {' or '.join(names)}?" if names else 'a size will do: "2x24GiB"'
+        return f"GPU {_shown(self.text)} is not in the table; {suggestion}"
 
 
 @lru_cache(64)

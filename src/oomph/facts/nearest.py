@@ -11,7 +11,7 @@ def nearest_release(
     """(the release, a note where the two differ). `releases`: names with what they compare by, the oldest first."""
     if at < releases[0][1]:
         return releases[0][0], f"{title} {text} is older than any known release: planned as {releases[0][0]}"
-    known, parsed = [pair for pair in releases if pair[1] <= at][-1]
+    release, parsed = [pair for pair in releases if pair[1] <= at][-1]
     if at > releases[-1][1]:
-        return known, f"{title} {text} is newer than any known release: planned as {known}"
-    return known, "" if at == parsed else f"{title} {text} {unknown}: planned as {known}"
+        return release, f"{title} {text} is newer than any known release: planned as {release}"
+    return release, "" if at == parsed else f"{title} {text} {unknown}: planned as {release}"

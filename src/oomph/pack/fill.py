@@ -108,9 +108,9 @@ class Filler:
         return ways, Problem(services, self.free, self.host)
 
     def at(self, level: float, solve: Solve) -> Filled | None:
-        built = self.problem({name: self.share(name, level) for name in self.deployments})
-        solution = solve(built[1]) if built is not None else None
-        return Filled(built[0], solution) if built is not None and solution is not None else None
+        task = self.problem({name: self.share(name, level) for name in self.deployments})
+        solution = solve(task[1]) if task is not None else None
+        return Filled(task[0], solution) if task is not None and solution is not None else None
 
     def fill(self, solve: Solve) -> Filled | None:
         """None: not even the least of everybody holds."""
@@ -147,17 +147,17 @@ class Filler:
             name = min(open_, key=lambda one: shares[one] / (self.wish[one] or self.least[one]))
             ceiling = self.wish[name] or MOST_SHARE
             raised = {**shares, name: round(shares[name] + 0.01, 2)}
-            built = self.problem(raised) if raised[name] <= ceiling + 1e-9 else None
+            task = self.problem(raised) if raised[name] <= ceiling + 1e-9 else None
             choices = tuple(Choice(choice.cards, 0) for choice in filled.solution.choices)
             if (
-                built is None
+                task is None
                 or not self._useful(name, shares[name], raised[name])
-                or not holds(built[1], choices, filled.solution.order)
+                or not holds(task[1], choices, filled.solution.order)
             ):
                 open_.discard(name)
                 continue
             shares = raised
-            filled = replace(filled, ways=built[0], solution=replace(filled.solution, choices=choices))
+            filled = replace(filled, ways=task[0], solution=replace(filled.solution, choices=choices))
             yield filled
 
     def _useful(self, name: str, before: float, after: float) -> bool:

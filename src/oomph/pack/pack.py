@@ -59,8 +59,8 @@ class Packed(Printed, frozen=True):
         return f"{len(self.placed)} services on {len(self.cards)} GPUs: {self.outcome}"
 
     def free_of(self, card: int) -> int:
-        taken = sum(each.bytes_per_card for each in self.placed if card in each.cards)
-        return self.cards[card].total_bytes - self.cards[card].used_bytes - taken
+        occupied = sum(each.bytes_per_card for each in self.placed if card in each.cards)
+        return self.cards[card].total_bytes - self.cards[card].used_bytes - occupied
 
 
 def pack(
@@ -97,8 +97,8 @@ def pack(
     for tried in (filled, filler.at(0.0, solve) if not alone else None):
         if tried is None:
             continue
-        built = filler.problem({name: way[0].share if filler.least[name] else 0.0 for name, way in tried.ways.items()})
-        order = in_written_order(built[1], tried.solution) if built is not None else tried.solution
+        task = filler.problem({name: way[0].share if filler.least[name] else 0.0 for name, way in tried.ways.items()})
+        order = in_written_order(task[1], tried.solution) if task is not None else tried.solution
         answer = _answer(deployments, tried.ways, cards, ram, asleep, order, solve.method, written=False)
         if answer.outcome != "fails":
             return replace(answer, proven=solve.proven and not filler.stopped, interrupted=filler.stopped)

@@ -46,15 +46,15 @@ class Solution(Struct, frozen=True):
 
 def holds(problem: Problem, choices: Sequence[Choice], order: Sequence[int]) -> bool:
     """Whether every start finds what it asks for, and all services together have room."""
-    taken = [0] * len(problem.free)
+    occupied = [0] * len(problem.free)
     for index in order:
         choice = choices[index]
         option = problem.services[index].options[choice.option]
-        if any(taken[card] + option.start[card] > problem.free[card] for card in choice.cards):
+        if any(occupied[card] + option.start[card] > problem.free[card] for card in choice.cards):
             return False
         for card in choice.cards:
-            taken[card] += option.need[card]
-    return all(use <= free for use, free in zip(taken, problem.free, strict=True)) and _host_holds(problem, choices)
+            occupied[card] += option.need[card]
+    return all(use <= free for use, free in zip(occupied, problem.free, strict=True)) and _host_holds(problem, choices)
 
 
 def _host_holds(problem: Problem, choices: Sequence[Choice]) -> bool:

@@ -59,8 +59,8 @@ def _shares(printed: list[Printed], free: int, before_remedy: int) -> list[int]:
                 continue
             most = min(lines, one.height)
             if has_remedy and one.name in ("Why", "Inferred"):
-                taken = sum(share for share, other in zip(shares, printed) if other.name in ("Why", "Inferred"))
-                most = min(most, max(1 if one.name == "Why" else 0, before_remedy - taken + shares[number]))
+                share_of_why = sum(share for share, other in zip(shares, printed) if other.name in ("Why", "Inferred"))
+                most = min(most, max(1 if one.name == "Why" else 0, before_remedy - share_of_why + shares[number]))
             if one.name in _WHOLE and (most < one.height or most - shares[number] > free):
                 continue
             more = max(0, min(most - shares[number], free))

@@ -107,11 +107,11 @@ def cards(
     `sort`: price (needs prices), speed or memory. `everything`: also legacy and modified cards. `api`: what the first
     line costs beside it, for `load`."""
     want = want or Want()
-    known = prices if isinstance(prices, Prices) or prices is None else Prices(prices)
-    sort = sort or ("price" if known else "memory")
+    table = prices if isinstance(prices, Prices) or prices is None else Prices(prices)
+    sort = sort or ("price" if table else "memory")
     if sort not in SORTS:
         raise CommandError(f"--sort {sort[:40]!r}: it is one of {', '.join(SORTS)}")
-    if known is None and (sort == "price" or api is not None):
+    if table is None and (sort == "price" or api is not None):
         raise CommandError(
             "no prices to sort by or to compare with", hint="--prices FILE: lines such as RTX 4090, 1599"
         )
@@ -119,7 +119,7 @@ def cards(
     if want.context > search.longest:
         raise InputError(f"--context {want.context:,} is more than the {search.longest:,} tokens that the model takes")
     want = replace(want, context=want.context or min(CONTEXT, search.longest), users=want.users or 1)
-    priced = {find(name).name: price for name, price in known.prices.items()} if known else {}
+    priced = {find(name).name: price for name, price in table.prices.items()} if table else {}
     walk = _Walk(search, want, priced, most if sort != "speed" else 0, limited=not names and not priced)
     named = [find(name).name for name in names]
     candidates = list(_candidates(priced, named, search.least(want), search.least_capability, everything))
@@ -127,12 +127,12 @@ def cards(
     serving = sorted(walk.serving, key=lambda card: _order(card, sort))
     shown = _with_steps(serving[: most or len(serving)])
     beside = None
-    if api is not None and known is not None and shown and shown[0].speed is not None and shown[0].price:
-        beside = against(api, load or Load(), shown[0].speed, shown[0].price, rented=known.rented)
+    if api is not None and table is not None and shown and shown[0].speed is not None and shown[0].price:
+        beside = against(api, load or Load(), shown[0].speed, shown[0].price, rented=table.rented)
     objective = serving_objective(checkpoint=search.named, context=want.context, users=want.users)
     return Cards(
         model=model, want=want, cards=tuple(shown), looked_at=walk.looked, plans=walk.plans,
-        more=more or len(serving) > len(shown), sort=sort, prices=known, against=beside, interrupted=interrupted,
+        more=more or len(serving) > len(shown), sort=sort, prices=table, against=beside, interrupted=interrupted,
         objective=objective.line,
         measure=objective.short,
     )  # fmt: skip

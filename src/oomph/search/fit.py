@@ -103,7 +103,7 @@ def fit(
     shown = [_limited(point) for point in shown]
     points = [pick.point, *(p for p in shown if not _same(p, pick.point))] if pick is not None else shown
     answers = _answers(solver, points, models, want.users or 1)
-    chosen = next((a for a in answers if pick is not None and a.point == pick.point), None)
+    answer = next((a for a in answers if pick is not None and a.point == pick.point), None)
     answers.sort(key=lambda a: tuple(-goal for goal in a.point.goals))
     refused += [] if solver.stopped else why_not(solver, spaces, points)
     met = best is not None
@@ -114,10 +114,10 @@ def fit(
         engine=engine_of(base).title,
         met=met,
         close=close,
-        pick=chosen,
+        pick=answer,
         front=tuple(answers) if met else (),
         nearest=tuple(answers) if not met else (),
-        neighbours=tuple(neighbours(solver, chosen.point, spaces)) if chosen is not None and explain else (),
+        neighbours=tuple(neighbours(solver, answer.point, spaces)) if answer is not None and explain else (),
         refused=tuple(refused),
         refusal=solver.refusal,
         plans=solver.plans,
@@ -267,13 +267,13 @@ def _plain_arms(solver: Solver, space: Space) -> tuple[Arm, ...]:
     alike: dict[tuple[str, int], str] = {}
     for name, model in solver.models.items():
         alike.setdefault((score.precision(model), round(50 * math.log(max(model.nbytes, 1)))), name)
-    chosen, most = set(alike.values()), max(arm.layout.gpus for arm in space.arms)
+    arms, most = set(alike.values()), max(arm.layout.gpus for arm in space.arms)
     out = []
     for arm in space.arms:
         heads = solver.models[arm.model].num_kv_heads
         if arm.layout.gpus < most or (arm.layout.pp > 1 and heads >= arm.layout.gpus):
             continue
-        if arm.model in chosen and not _small_flags(arm):
+        if arm.model in arms and not _small_flags(arm):
             out.append(arm)
     return tuple(out)
 

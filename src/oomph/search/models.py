@@ -239,10 +239,10 @@ class Search:
         return self._best_of(order, engine) or self._best_of([c for c in order if c.may_spill], engine, spill=True)
 
     def _best_of(self, order: list[Candidate], engine: str, *, spill: bool = False) -> Pick | None:
-        chosen: Pick | None = None
+        choice: Pick | None = None
         read, most = 0, sys.maxsize
         for candidate in order:
-            if chosen is not None and not self._may_displace(chosen, read, candidate):
+            if choice is not None and not self._may_displace(choice, read, candidate):
                 continue
             if not spill and candidate.weights > most:
                 continue
@@ -250,9 +250,9 @@ class Search:
             if pick is None:
                 most = self.trial.most_weights(candidate) if candidate.tag else most
                 continue
-            if chosen is None or displaces(pick, chosen, self.ask.prefer):
-                chosen, read = replace(pick, traded=trade(pick, chosen)), candidate.read
-        return chosen
+            if choice is None or displaces(pick, choice, self.ask.prefer):
+                choice, read = replace(pick, traded=trade(pick, choice)), candidate.read
+        return choice
 
     def _may_displace(self, chosen: Pick, read: int, candidate: Candidate) -> bool:
         if self.ask.prefer in ("context", "users"):

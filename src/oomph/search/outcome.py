@@ -57,8 +57,8 @@ def low_concurrency(plan: Plan) -> float:
         return _without_cache(kv.max_concurrency, plan)
     if kv.num_blocks * kv.bytes_per_block < min(rank.terms["available_kv"].low for rank in plan.ranks):
         return kv.max_concurrency
-    lost = max(r.terms["available_kv"].bytes - r.terms["available_kv"].low for r in plan.ranks)
-    blocks = max(0, kv.num_blocks - 1 - -(-lost // kv.bytes_per_block))
+    shortfall = max(r.terms["available_kv"].bytes - r.terms["available_kv"].low for r in plan.ranks)
+    blocks = max(0, kv.num_blocks - 1 - -(-shortfall // kv.bytes_per_block))
     knobs = knobs_of(plan.deployment)
     if kv.max_concurrency == plan.resolved.get(knobs.users):
         # there are as many states as may run at once, and more tokens than they need

@@ -242,9 +242,9 @@ def fit_placed(
     model: str, gpus: tuple[Device, ...], want: Want, engine: str, planner: Planner, *, headless: bool,
     progress: Progress | None,
 ) -> Fit:  # fmt: skip
-    chosen = engine_named(engine_name(engine))
+    own = engine_named(engine_name(engine))
     cards = with_screen(gpus, headless=headless)
-    places = Places(model, cards, want, chosen, planner)
+    places = Places(model, cards, want, own, planner)
     places.progress = progress
     offer, context = places.best()
     longest = places.base.max_position
@@ -260,7 +260,7 @@ def fit_placed(
         model=places.base.name if pick is None else pick.point.arm.model,
         gpus=gpus,
         want=want,
-        engine=chosen.title,
+        engine=own.title,
         met=met,
         close=close,
         pick=pick,

@@ -228,8 +228,8 @@ class Spaces:
         """Everything else is given up before weights are moved to the host."""
         options = replace(self.want.options, graphs=("eager",), prefix_off=(False,), tokens=(FEWER_TOKENS,))
         options = replace(options, text_only=options.text_only[-1:], drafts=options.drafts[:1])
-        known = "cpu_offload_gb" in self.knobs.known_flags
-        arms = self._arms(gib_each, options) if known else []
+        has_flag = "cpu_offload_gb" in self.knobs.known_flags
+        arms = self._arms(gib_each, options) if has_flag else []
         return tuple(replace(a, offload_gib=gib_each) for a in arms if not a.layout.ep and not a.online)
 
     def space(self, context: int, users: int, arms: Sequence[Arm] | None = None) -> Space:
@@ -256,20 +256,20 @@ def least_weights(model: Model) -> int:
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
     from oomph.answers.bare_plan import capability_notes, parse
 
-    chosen = engine_named(engine_name(engine))
-    if not fills(chosen, "fit_knobs"):
+    own = engine_named(engine_name(engine))
+    if not fills(own, "fit_knobs"):
         card = gpus[0].name.removesuffix(" GPU") if gpus else ""  # a size alone: "24GiB GPU"
         where = f"--gpu '{len(gpus)}x {card}'" if len(gpus) > 1 else f"--gpu '{card}'" if gpus else ""
         raise CannotPlan(
-            f"fit searches no flags of {chosen.title}, which moves layers to the CPU instead",
-            hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",
+            f"fit searches no flags of {own.title}, which moves layers to the CPU instead",
+            hint=f"oomph compare {model} {where} --engines {own.name} finds its file and slots",
         )
-    require_kernels(chosen, gpus)
-    base = replace(parse(chosen.serve_command(model), engine), gpus=gpus, place=Place())
-    if missing := chosen.missing_kernels(base):
+    require_kernels(own, gpus)
+    base = replace(parse(own.serve_command(model), engine), gpus=gpus, place=Place())
+    if missing := own.missing_kernels(base):
         raise NoKernels(missing, hint=f"oomph compare {model} names the engines that serve it on these GPUs")
     if (nodes := len({device.node for device in gpus})) > 1:
-        base = replace(base, flags={**base.flags, **chosen.node_flags(nodes)})
+        base = replace(base, flags={**base.flags, **own.node_flags(nodes)})
     return base, (*base.notes, *capability_notes(gpus))
 
 

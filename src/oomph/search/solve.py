@@ -99,9 +99,9 @@ class Solver:
             flags[self.knobs.users] = max(users, arm.limit)
         if utilisation != self.default:
             flags[self.knobs.share] = utilisation
-        chosen = engine_of(self.base).arm_flags(arm)
+        own_flags = engine_of(self.base).arm_flags(arm)
         gpus = self.empty_gpus if arm.empty else self.base.gpus
-        return replace(self.base, model=arm.model, flags={**self.base.flags, **chosen, **flags}, gpus=gpus)
+        return replace(self.base, model=arm.model, flags={**self.base.flags, **own_flags, **flags}, gpus=gpus)
 
     def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
         key = (arm, context, 0 if arm.unlimited else max(users, arm.limit), utilisation)
@@ -311,8 +311,8 @@ class Solver:
                 return False
         # beyond the last context that fits there are no more users than there
         least = _goals(arm, 0, bound, *rank)
-        known = max((p.context for p in points if dominates(p.goals, least)), default=0)
-        further = grid[bisect_right(grid, known) :]
+        reach = max((p.context for p in points if dominates(p.goals, least)), default=0)
+        further = grid[bisect_right(grid, reach) :]
         return not further or not self.fits(arm, further[0], fewest, space)
 
     def _arm_points(self, arm: Arm, rank: tuple[float, int], space: Space, grid: Sequence[int]) -> list[Point]:

@@ -81,8 +81,8 @@ def prepare(
     deployment = foreseen.deployment
     own = engine_of(deployment)
     model = own.simulated_model(deployment)
-    built = own.simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
-    return Setup(deployment, foreseen, built, factors, timed, accepted=accepted)
+    played = own.simulation(deployment, model, foreseen, factors, accepted=accepted, timed=timed)
+    return Setup(deployment, foreseen, played, factors, timed, accepted=accepted)
 
 
 def require_start(plan: Plan) -> None:
@@ -100,9 +100,9 @@ def _refuse_other_schedulers(deployment: Deployment) -> None:
     """Before anything is planned: an engine whose scheduler is not written down here is refused in one sentence."""
     engine = engine_of(deployment)
     if type(engine).simulation is EngineProtocol.simulation:
-        known = ", ".join(e.title for e in all_engines() if type(e).simulation is not EngineProtocol.simulation)
+        titles = ", ".join(e.title for e in all_engines() if type(e).simulation is not EngineProtocol.simulation)
         raise CannotPlan(
-            f"{engine.title} cannot be simulated: its scheduler is not written down here, only that of {known} is",
+            f"{engine.title} cannot be simulated: its scheduler is not written down here, only that of {titles} is",
             hint="oomph plan says how many requests of the full length it holds",
         )
 

@@ -198,9 +198,9 @@ def plain_timing(
     if pace is None:
         return None
     device, card, bandwidth = pace.device, pace.card, pace.bandwidth
-    known = shares_of(card)
-    share = factors.bandwidth or known.bandwidth
-    compute, attention = factors.compute or known.linear, factors.attention or known.attention
+    shares = shares_of(card)
+    share = factors.bandwidth or shares.bandwidth
+    compute, attention = factors.compute or shares.linear, factors.attention or shares.attention
     read, host = _weights(plan, parallel), host_memory(plan.deployment, device, card)
     far, reach = (kept_in_host(plan, parallel), host.link) if on_cpu is None else (on_cpu, host.cpu)
     copied = far.experts / reach if copies_experts else 0.0
@@ -235,7 +235,7 @@ def plain_timing(
             head=ticks(reading(read["head"], head)),
             head_linear=ticks(2.0 * head / (flops * compute)),
             experts=ticks(reading(read["experts"], all_routed, far.experts, expert_share) + touched) if experts else 0,
-            expert_linear=ticks(2.0 * routed / (flops * (factors.experts or known.experts))),
+            expert_linear=ticks(2.0 * routed / (flops * (factors.experts or shares.experts))),
             num_experts=experts[0] if experts else 0,
             top_k=experts[1] if experts else 0,
             kv=tuple(ticks(size / bandwidth) for _, size, _ in groups),

@@ -61,12 +61,12 @@ class Factors(Struct, frozen=True):
     scale: float = 1.0  # by which --measured corrected all of it
 
     def shares(self, card: GpuRow) -> Shares:
-        known = shares_of(card)
+        of_card = shares_of(card)
         return Shares(
-            self.compute or known.linear,
-            self.experts or known.experts,
-            self.attention or known.attention,
-            self.bandwidth or known.bandwidth,
+            self.compute or of_card.linear,
+            self.experts or of_card.experts,
+            self.attention or of_card.attention,
+            self.bandwidth or of_card.bandwidth,
         )
 
 

@@ -48,8 +48,8 @@ def cards() -> tuple[GpuRow, ...]:
 
 def checkpoints(words: Sequence[str] = ()) -> tuple[str, ...]:
     """Ids of the catalogue; with words, those that contain one of them."""
-    wanted = [word.lower() for word in words]
-    return tuple(name for name in catalog.ids() if not wanted or any(word in name.lower() for word in wanted))
+    parts = [word.lower() for word in words]
+    return tuple(name for name in catalog.ids() if not parts or any(word in name.lower() for word in parts))
 
 
 def figures(names: Iterable[str], workers: int = 1) -> Iterator[tuple[str, tuple[Figure, ...]]]:

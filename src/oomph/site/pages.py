@@ -77,8 +77,8 @@ def model_page(name: str, figures: Sequence[Figure], kin: Mapping[str, int]) -> 
 
 
 def card_page(card: GpuRow, figures: Sequence[Figure]) -> str:
-    known = f"{human(card.total_bytes)} of memory, as CUDA sees it"
-    parts = [f"<h1>{escape(card.name)}</h1><p>{escape(known)} ({escape(card.basis)}).</p>"]
+    sentence = f"{human(card.total_bytes)} of memory, as CUDA sees it"
+    parts = [f"<h1>{escape(card.name)}</h1><p>{escape(sentence)} ({escape(card.basis)}).</p>"]
     for engine in dict.fromkeys(figure.engine for figure in figures):
         own = [figure for figure in figures if figure.engine == engine]
         parts.append(f"<h2>{escape(engine_named(engine).title)} {escape(own[0].release)}</h2>")

@@ -167,8 +167,8 @@ def _mounted(path: str, name: str) -> Model | None:
     parts = [part for part in path.split(os.sep) if part]
     last = parts[-1] if parts else ""
     cached = [part.removeprefix("models--").replace("--", "/", 1) for part in parts if part.startswith("models--")]
-    wanted = [*cached, "/".join(parts[-2:])]
-    same = [ids[one.lower()] for one in wanted if one.lower() in ids]
+    endings = [*cached, "/".join(parts[-2:])]
+    same = [ids[one.lower()] for one in endings if one.lower() in ids]
     same = same or [one for one in ids.values() if one.rpartition("/")[2] == last]
     same = same or [one for low, one in ids.items() if low.rpartition("/")[2] == last.lower()]
     entry = catalog.find(same[0]) if len(same) == 1 else None

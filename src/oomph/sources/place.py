@@ -134,6 +134,6 @@ def refusal_of(name: str, engine: str) -> str:
     """Why an engine finds no model under a name; "" where it may."""
     if not unknown_to_the_hub(name):
         return ""
-    meant = repositories_like(name)
-    question = f"; {meant[0]}?" if meant else ""
+    suggestion = repositories_like(name)
+    question = f"; {suggestion[0]}?" if suggestion else ""
     return f"{engine} would ask the hub for {quoted(name)}, which is no repository id{question}"

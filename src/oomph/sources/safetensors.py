@@ -271,14 +271,14 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[Tensor, ...] | None:
         raise InputError(f"{os.fspath(folder)} cannot be read: {reason(error)}") from None
     if not any(n.endswith(".safetensors") for n in names):
         return None
-    wanted = weight_files(names, find_index(folder))
-    missing = [n for n in wanted if n not in names]
-    if len(missing) == len(wanted):
+    files = weight_files(names, find_index(folder))
+    missing = [n for n in files if n not in names]
+    if len(missing) == len(files):
         return None
     if missing:
         raise HeaderError(
-            f"{os.fspath(folder)} has {len(wanted) - len(missing)} of the {len(wanted)} shards that its index names: "
+            f"{os.fspath(folder)} has {len(files) - len(missing)} of the {len(files)} shards that its index names: "
             f"{missing[0]} is missing",
             hint="finish the download, or give the config.json alone",
         )
-    return merge((name, read_header(Path(folder, name))) for name in wanted)
+    return merge((name, read_header(Path(folder, name))) for name in files)

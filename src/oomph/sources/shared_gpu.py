@@ -73,14 +73,14 @@ def shared_gpu(text: str, used_bytes: int | None) -> Device | None:
 
 def _strix_halo(text: str, used_bytes: int | None) -> Device:
     row = gpus.find("Strix Halo")
-    taken = _TAKEN.search(text)
+    match = _TAKEN.search(text)
     nominal, plain = _memory(text)
-    if taken is None and not plain:
+    if match is None and not plain:
         device = row.device(used_bytes=used_bytes, ram_bytes=seen_by_system(nominal or row.nominal_gb))
         half = min(device.total_bytes, round(row.total_bytes * (nominal or row.nominal_gb) / row.nominal_gb))
         return replace(device, total_bytes=half)
-    limit = _whole(taken[2], taken[3]) if taken else plain
-    carved = taken is not None and taken[1].lower() not in ("gtt", "ttm")
+    limit = _whole(match[2], match[3]) if match else plain
+    carved = match is not None and match[1].lower() not in ("gtt", "ttm")
     ram = seen_by_system(nominal or row.nominal_gb, limit if carved else 0)
     if limit > (nominal or row.nominal_gb) * GIB:
         raise CommandError(f"{text[:60]!r}: the GPU cannot have more than the {nominal or row.nominal_gb} GB there are")
@@ -98,9 +98,9 @@ def _apple(text: str, used_bytes: int | None) -> Device:
         raise NoSize(f"{text[:60]!r} is an Apple GPU: how much memory has the Mac?", hint=hint)
     if nominal not in _SOLD:
         raise CommandError(f"{text[:60]!r}: no Mac has {nominal} GB of memory")
-    taken, chip = _TAKEN.search(text), _CHIP.search(text)
+    match, chip = _TAKEN.search(text), _CHIP.search(text)
     kind = f"M{chip[1]} {(chip[2] or '').upper()}".strip() if chip else ""
-    total = _whole(taken[2], taken[3]) if taken else wired_limit(nominal)
+    total = _whole(match[2], match[3]) if match else wired_limit(nominal)
     if total > nominal * GIB:
         raise CommandError(f"{text[:60]!r}: the GPU cannot have more than the {nominal} GB there are")
     return Device(
@@ -111,7 +111,7 @@ def _apple(text: str, used_bytes: int | None) -> Device:
         used_bytes=used_bytes or 0,
         bandwidth=APPLE_BANDWIDTH.get(kind, 0) * 10**9,
         unified=True,
-        total_basis="exact" if taken else "assumed",
+        total_basis="exact" if match else "assumed",
         system=system_memory(nominal * GIB),
     )
 

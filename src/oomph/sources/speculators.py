@@ -34,8 +34,8 @@ def plain_config(raw: Any) -> Any:
     if name is None:
         return raw
     inner |= {key: raw[key] for key in _KEPT if raw.get(key) is not None}
-    chosen = raw.get("aux_hidden_state_layer_ids")
-    if isinstance(chosen, list):
+    layers = raw.get("aux_hidden_state_layer_ids")
+    if isinstance(layers, list):
         flash = {key: raw[key] for key in _FLASH_KEYS if raw.get(key) is not None}
-        inner["dflash_config"] = {"target_layer_ids": chosen, **flash}
+        inner["dflash_config"] = {"target_layer_ids": layers, **flash}
     return {**inner, "architectures": [name]}

@@ -46,8 +46,8 @@ def plan_answer(deployment: Deployment, gpu: str) -> Answer:
 def _place(deployment: Deployment, gpu: str) -> Answer:
     """Where a deployment stands, so that the page can ask for it again."""
     engine = deployment.engine
-    chosen = engine.version and engine.version_from != "newest known"
-    request = f"{engine.name}=={engine.version}" if chosen else ""
+    is_chosen = engine.version and engine.version_from != "newest known"
+    request = f"{engine.name}=={engine.version}" if is_chosen else ""
     return {
         "command": shareable(deployment), "gpu": gpu_words(deployment.gpus, gpu), "request": request,
         "understood": understood(deployment),
@@ -152,9 +152,9 @@ _QUESTION_VIEWS = {"fit": "fit", "models": "models", "gpus": "cards", "compare":
 
 def _question(question: Understood, case: Case) -> Answer:
     """Where a question in words leads: the view that answers it, with its fields."""
-    chosen = text(case, "gpu")
-    if question.command == "gpus" and chosen and not question.cards and case.get("chosen_gpu"):
-        question = replace(question, command="fit", gpu=chosen)  # the field says on which
+    gpu = text(case, "gpu")
+    if question.command == "gpus" and gpu and not question.cards and case.get("chosen_gpu"):
+        question = replace(question, command="fit", gpu=gpu)  # the field says on which
     fields: Answer = {"context": question.context, "users": question.users or ""}
     fields |= {"prefer": question.prefer} if question.command != "gpus" else {"cards": ", ".join(question.cards)}
     fields |= {flag.strip("-"): True for flag in question.flags}

@@ -125,8 +125,8 @@ def changed(deployment: Deployment, flags: object) -> Deployment:
         raise CommandError("set is not an object")
     if not flags:
         return deployment
-    known = {control.field for control in engine_of(deployment).controls()}
-    if unknown := [name for name in flags if name not in known]:
+    fields = {control.field for control in engine_of(deployment).controls()}
+    if unknown := [name for name in flags if name not in fields]:
         raise CommandError(f"the page has no control for {str(unknown[0])[:60]!r}")
     merged = {**deployment.flags, **{name: _typed(value) for name, value in flags.items()}}
     merged = {name: value for name, value in merged.items() if value is not None}

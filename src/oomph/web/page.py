@@ -211,10 +211,10 @@ def _ledger(ledger: Ledger) -> Html | None:
     if not ledger.entries:
         return None
     entries = list(ledger.entries)
-    known = sum(max(0, entry.bytes) for entry in entries)
-    if ledger.card_bytes - known > GIB // 20:
-        entries.append(Entry("not told", ledger.card_bytes - known, "no line of this log says what it is"))
-    whole = max(ledger.card_bytes, known, 1)
+    total = sum(max(0, entry.bytes) for entry in entries)
+    if ledger.card_bytes - total > GIB // 20:
+        entries.append(Entry("not told", ledger.card_bytes - total, "no line of this log says what it is"))
+    whole = max(ledger.card_bytes, total, 1)
     pieces, at = [block("ground", 0, 1, 0, 26)], 0
     for entry in entries:
         if entry.bytes > 0 and entry.term != "free":

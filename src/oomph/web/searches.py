@@ -61,8 +61,8 @@ def _counting(step: Step) -> Planner:
 def _searched(case: Case) -> str:
     """The engine that is asked for, where cards are searched for it; else the default."""
     request = text(case, "engine")
-    chosen = engine_named(engine_name(request))
-    return request if any(fills(chosen, method) for method in ("fit_knobs", "card_search")) else ""
+    own = engine_named(engine_name(request))
+    return request if any(fills(own, method) for method in ("fit_knobs", "card_search")) else ""
 
 
 def answer_cards(case: Case) -> Answer:

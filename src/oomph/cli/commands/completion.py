@@ -100,8 +100,8 @@ def split(line: str) -> tuple[list[str], str]:
 def candidates(words: list[str], current: str) -> list[str]:
     """What may stand where `current` begins, after these words."""
     beginning = current.lower()
-    known = dict.fromkeys(word for word in _next(words, current) if word.lower().startswith(beginning))
-    return sorted(known, key=str.lower)[:MOST]
+    matches = dict.fromkeys(word for word in _next(words, current) if word.lower().startswith(beginning))
+    return sorted(matches, key=str.lower)[:MOST]
 
 
 def _next(words: list[str], current: str) -> Iterator[str]:

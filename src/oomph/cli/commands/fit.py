@@ -100,6 +100,6 @@ def _known_dtype(name: str) -> None:
     from oomph.facts.vllm.facts import at
     from oomph.facts.vllm.versions import NEWEST
 
-    known = at(NEWEST).cache_dtypes.choices
-    if name not in known:
-        raise CommandError(f"--kv-cache-dtype {name[:40]!r}: vLLM has {', '.join(known)}")
+    dtypes = at(NEWEST).cache_dtypes.choices
+    if name not in dtypes:
+        raise CommandError(f"--kv-cache-dtype {name[:40]!r}: vLLM has {', '.join(dtypes)}")

@@ -60,8 +60,8 @@ def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
         return _for_model(text, options, as_json)
     from oomph.ir.hardware import GpuList
 
-    known = GpuList(_devices(text))
-    show(known, as_json=as_json, indent=2, html=options["html"])
+    listing = GpuList(_devices(text))
+    show(listing, as_json=as_json, indent=2, html=options["html"])
     return 0
 
 
@@ -112,15 +112,15 @@ def _known(text: str) -> "tuple[Device, ...]":
     from oomph.facts.gpus import rows
 
     low = text.lower()
-    known = [row for row in rows() if low in row.name.lower() or low in row.driver_name.lower()]
-    known.sort(key=lambda row: row.name.lower() != low)  # A40 before A4000
-    return tuple(row.device() for row in known)
+    matches = [row for row in rows() if low in row.name.lower() or low in row.driver_name.lower()]
+    matches.sort(key=lambda row: row.name.lower() != low)  # A40 before A4000
+    return tuple(row.device() for row in matches)
 
 
 def _devices(text: str) -> "tuple[Device, ...]":
-    known = _known(text)
-    if known:
-        return known
+    matches = _known(text)
+    if matches:
+        return matches
     from oomph.sources.gpu import parse_gpus
 
     return parse_gpus(text)

@@ -19,10 +19,10 @@ def command(rule: str, as_json: bool) -> None:
 
     if rule:
         text = rule_page(rule)
-        titles = {known.id: known.title for known in rules()}
+        titles = {one.id: one.title for one in rules()}
         pages = [{"id": rule.upper(), "title": titles.get(rule.upper(), ""), "page": text}]
     else:
-        pages = [{"id": known.id, "title": known.title, "page": ""} for known in rules()]
+        pages = [{"id": one.id, "title": one.title, "page": ""} for one in rules()]
         text = "".join(f"{page['id']:<5}{page['title']}\n" for page in pages)
     if as_json:
         from oomph.report.json import dumps
@@ -36,6 +36,6 @@ def rule_page(rule: str) -> str:
 
     text = page(rule)
     if not text:
-        known = ", ".join(r.id for r in rules())
-        raise InputError(f"no rule is called {rule[:20]!r}", hint=f"rules: {known}")
+        names = ", ".join(r.id for r in rules())
+        raise InputError(f"no rule is called {rule[:20]!r}", hint=f"rules: {names}")
     return text

@@ -25,8 +25,8 @@ def of_chart_values(values: Mapping[str, Any]) -> list[tuple[str, Call]]:
         models = part.get("models") if isinstance(part, dict) else None
         if isinstance(models, dict):  # otwld/ollama-helm
             names = models.get("run") or models.get("pull")
-            known = [str(name) for name in names] if isinstance(names, list) else []
-            return [(name, Call((*engine.programs[:1], "run", name))) for name in known]
+            texts = [str(name) for name in names] if isinstance(names, list) else []
+            return [(name, Call((*engine.programs[:1], "run", name))) for name in texts]
     if isinstance(models := values.get("catalog"), dict):  # KubeAI's own chart of models
         started: Started = {}
         for name, model in models.items():

@@ -31,11 +31,11 @@ def yaml_word(value: Any) -> str:
 
 def shared_environment(value: Any, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """`envFrom`: all that the ConfigMaps of the same file hold."""
-    known: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for item in value if isinstance(value, list) else []:
         reference = item.get("configMapRef") if isinstance(item, dict) else None
-        known |= settings.get(str(reference.get("name")), {}) if isinstance(reference, dict) else {}
-    return known
+        environment |= settings.get(str(reference.get("name")), {}) if isinstance(reference, dict) else {}
+    return environment
 
 
 def _of_config_map(item: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -50,17 +50,17 @@ def environment_of(
     value: Any, settings: Mapping[str, Mapping[str, str]] | None = None
 ) -> tuple[dict[str, str], list[str]]:
     """(variables that the manifest sets, names of those that come from elsewhere); `settings`: its ConfigMaps."""
-    known: dict[str, str] = {}
+    environment: dict[str, str] = {}
     unknown: list[str] = []
     for item in value if isinstance(value, list) else []:
         if isinstance(item, dict) and isinstance(item.get("name"), str):
             if "value" in item and item["value"] is not None:
-                known[item["name"]] = yaml_word(item["value"])
+                environment[item["name"]] = yaml_word(item["value"])
             elif (text := _of_config_map(item, settings or {})) is not None:
-                known[item["name"]] = text
+                environment[item["name"]] = text
             else:
                 unknown.append(item["name"])
-    return known, unknown
+    return environment, unknown
 
 
 def gpus_of(resources: Any) -> int:

@@ -47,11 +47,11 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
             variables[block.labels[0]] = default
         elif block.kind == "locals":
             variables |= block.values
-    known = {**variables, **environment}
+    scope = {**variables, **environment}
     out: dict[str, Call] = {}
     for name, block, outer in _inside(root, "", ()):
         count, card = _gpus((block, *reversed(outer)))
-        for call in _started(block, known, count, card):
+        for call in _started(block, scope, count, card):
             out |= numbered(name if name not in out else f"{name} {len(out) + 1}", [call])
     return out
 

@@ -126,12 +126,12 @@ def _dstack(document: Mapping[str, Any], environment: Mapping[str, str]) -> list
     if isinstance(document.get("env"), list):
         variables = dict(str(pair).split("=", 1) for pair in document["env"] if "=" in str(pair))
     resources = document.get("resources")
-    wanted = resources.get("gpu") if isinstance(resources, dict) else None
-    if isinstance(wanted, dict):
-        wanted = ":".join(
-            str(wanted[key]) for key in ("name", "memory", "count") if isinstance(wanted.get(key), str | int)
+    request = resources.get("gpu") if isinstance(resources, dict) else None
+    if isinstance(request, dict):
+        request = ":".join(
+            str(request[key]) for key in ("name", "memory", "count") if isinstance(request.get(key), str | int)
         )
-    name, _, number = re.sub(r":\d+GB\b", "", str(wanted or "")).partition(":")
+    name, _, number = re.sub(r":\d+GB\b", "", str(request or "")).partition(":")
     gpus = named_gpus.of_accelerators(f"{name}:{number}" if number.isdigit() else name)
     script = "\n".join(" ".join(line.split("\n")) if "\\\n" not in line else line
                        for line in map(str, document["commands"]))  # fmt: skip
@@ -250,8 +250,8 @@ def _image_of_job(job: Mapping[str, Any]) -> str:
 def refuse_templates(text: str, name: str) -> None:
     if _TEMPLATE.search(text):
         value = re.search(r"\.Values\.[\w.]{1,80}", text)
-        known = f" ({value[0]})" if value else ""
-        raise CommandError(f"{short(name)} is a Helm template: what it makes{known} is not known before", hint=RENDER)
+        example = f" ({value[0]})" if value else ""
+        raise CommandError(f"{short(name)} is a Helm template: what it makes{example} is not known before", hint=RENDER)
 
 
 def _looks_like_values(document: Mapping[str, Any]) -> bool:

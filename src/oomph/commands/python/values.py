@@ -72,16 +72,16 @@ class Scope:
 
     def _class(self, node: ast.ClassDef) -> None:
         """The defaults of a dataclass, of settings, of a class that only holds constants."""
-        known: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for statement in node.body:
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
                 continue
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             try:
-                known[getattr(target, "id", "")] = self.value(statement.value)
+                fields[getattr(target, "id", "")] = self.value(statement.value)
             except Unknown:
                 continue
-        self.fields[node.name] = known
+        self.fields[node.name] = fields
 
     def _only_calls(self, tree: ast.Module) -> bool:
         """A function that is called once has the parameters of that call; whether there is one."""
@@ -105,8 +105,8 @@ class Scope:
             return
         if isinstance(value, ast.Call) and called(value) in self.fields:
             arguments = self.arguments(value)
-            known = {**self.fields[called(value)], **arguments.values}
-            self.fields[target.id] = {name: its for name, its in known.items() if name not in arguments.lost}
+            fields = {**self.fields[called(value)], **arguments.values}
+            self.fields[target.id] = {name: its for name, its in fields.items() if name not in arguments.lost}
         try:
             self.names[target.id] = self.value(value)
         except Unknown:
@@ -132,8 +132,8 @@ class Scope:
         lost: dict[str, str] = {}
         for name, expression in [*zip(positional, call.args), *((word.arg, word.value) for word in call.keywords)]:
             if name is None:  # **kwargs
-                known, whole = self.mapping(expression)
-                values = {**known, **values}
+                entries, whole = self.mapping(expression)
+                values = {**entries, **values}
                 if not whole:
                     lost["**"] = text_of(expression)
                     notes.append(f"line {call.lineno}: of **{lost['**']} only what is a literal was read")

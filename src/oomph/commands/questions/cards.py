@@ -38,11 +38,11 @@ def take_gpus(text: Text) -> Cards:
     if text.asked(words.LAPTOP):
         cards = [_mobile(card) for card in cards]
     between = [text.text[end:start].lower() for (_, end), (start, _) in pairwise(places)]
-    chosen, others = [cards[0]], list[str]()
+    first, others = [cards[0]], list[str]()
     for card, gap in zip(cards[1:], between):
         joined = re.fullmatch(r"[\s,+]*(?:and|plus|und|y|et|和|\+)?[\s]*(?:an?|one|ein\w*|una?|une?)?\s*", gap)
-        (chosen if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
-    return Cards(" + ".join(chosen), tuple(others), refused, is_counted)
+        (first if joined and not words.OR.fullmatch(gap) and not others else others).append(card)
+    return Cards(" + ".join(first), tuple(others), refused, is_counted)
 
 
 def _wanted(text: Text, places: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], tuple[str, ...]]:

@@ -178,9 +178,9 @@ def _nothing_named(question: str, has_memory: bool, rest: list[str]) -> OomphErr
 
 def _take_flags(text: Text, model: str, gpu: str) -> tuple[str, ...]:
     """ "Unquantised" is the checkpoint that is named and no other; images are kept where they are spoken of."""
-    wanted = [("--only", words.PLAIN_WEIGHTS)] if model else []
-    wanted += [("--images", words.IMAGES)] if model and gpu else []
-    return tuple(flag for flag, pattern in wanted if text.take(pattern))
+    options = [("--only", words.PLAIN_WEIGHTS)] if model else []
+    options += [("--images", words.IMAGES)] if model and gpu else []
+    return tuple(flag for flag, pattern in options if text.take(pattern))
 
 
 def _take_file_types(text: Text) -> list[str]:
@@ -290,7 +290,7 @@ def _take_context(text: Text) -> str:
 
 def _take_engines(text: Text) -> tuple[tuple[str, ...], list[str]]:
     """(those that are named; where one is ruled out, the others, and the words that said so)."""
-    wanted: list[str] = []
+    engines: list[str] = []
     refused: list[str] = []
     mentions: list[str] = []
     for name, pattern in words.ENGINES:
@@ -298,11 +298,11 @@ def _take_engines(text: Text) -> tuple[tuple[str, ...], list[str]]:
             mentions.append(match[0])
             release = words.RELEASE.match(text.left, match.end())
             exact = f"{name}=={release[1]}" if release else name
-            (refused if words.NOT.search(text.left[: match.start()]) else wanted).append(exact)
+            (refused if words.NOT.search(text.left[: match.start()]) else engines).append(exact)
             text.drop(match.start(), release.end() if release else match.end())
-    if refused and not wanted:
-        wanted = [name for name in words.OTHERS if name not in refused]
-    return tuple(wanted), mentions
+    if refused and not engines:
+        engines = [name for name in words.OTHERS if name not in refused]
+    return tuple(engines), mentions
 
 
 def _rest(text: Text) -> list[str]:

@@ -257,11 +257,11 @@ def _native(failure: Observation, everything: Sequence[Observation]) -> StageNam
     """The innermost C++ frame near the failure that has a row."""
     near = (o for o in everything if o.kind == "tr_line" and abs(o.line - failure.line) <= _NEAR)
     names = (str(o.values["function"]) for o in near if "function" in o.values)
-    known = list(names)
-    rows = (stage for name in known for pattern, stage in NATIVE if compiled(pattern).search(name))
+    functions = list(names)
+    rows = (stage for name in functions for pattern, stage in NATIVE if compiled(pattern).search(name))
     if stage := next(rows, None):
         return stage
-    if any("reshape" in name for name in known):
+    if any("reshape" in name for name in functions):
         return "kv_alloc"  # buffers are sized when a session is set up, and again in a step, whose frame is beside it
     near_failures = (o for o in everything if o.kind == "tr_oom" and abs(o.line - failure.line) <= _NEAR)
     sources = (str(o.values.get("file", "")) for o in (failure, *near_failures))
@@ -374,8 +374,8 @@ def _callee(text: str) -> str:
     match = _CALLEE.search(text[:4000])
     if match is None:
         return ""
-    built = match["name"] == "__init__" and _A_MODEL.search(match["owner"] or "")
-    return "load_model" if built else match["name"]
+    is_model = match["name"] == "__init__" and _A_MODEL.search(match["owner"] or "")
+    return "load_model" if is_model else match["name"]
 
 
 def _serving(observation: Observation) -> bool:

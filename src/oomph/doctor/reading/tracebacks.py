@@ -75,8 +75,8 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
         names.add("process_weights_after_loading")  # _custom_ops.py: weights are repacked once, when they are there
     if any(name.startswith("event_loop_") for name in functions):
         names.add("run_event_loop")
-    for stage, wanted in FRAMES:
-        if names & wanted:
+    for stage, pattern in FRAMES:
+        if names & pattern:
             inside_profile = names & {"profile_run", "determine_available_memory"}
             return "profile_run" if stage == "sampler_warmup" and inside_profile else stage
     return None

@@ -85,8 +85,8 @@ def _lever(trouble: Trouble, change: str, place: int) -> str:
 def filled(text: str, values: dict[str, str]) -> str:
     """With the line's values in it; a sentence that needs one that is not there is left out."""
     sentences = re.split(r"(?<=\.) (?=[A-Z{])", text)
-    known = [s for s in sentences if all(name in values for name in re.findall(r"(?<!\{)\{(\w+)\}", s))]
-    return " ".join(s.format(**values) for s in known) or re.sub(r" ?\{\w+\}", "", sentences[0])
+    complete = [s for s in sentences if all(name in values for name in re.findall(r"(?<!\{)\{(\w+)\}", s))]
+    return " ".join(s.format(**values) for s in complete) or re.sub(r" ?\{\w+\}", "", sentences[0])
 
 
 def page(trouble: Trouble) -> str:

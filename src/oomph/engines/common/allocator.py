@@ -279,9 +279,9 @@ class Allocator:
             block.free = False
         else:
             block = self._segment(size)
-        wanted = most if most <= block.size else block.size // size * size
-        if block.size - wanted > SMALL:
-            self._split(block, wanted)
+        share = most if most <= block.size else block.size // size * size
+        if block.size - share > SMALL:
+            self._split(block, share)
         return block
 
     def touch(self, size: int) -> int:

@@ -141,11 +141,11 @@ def _stray(word: str, is_known_build: bool) -> str:
 
 def _refuse_gone_flags(words: Sequence[str], build: int) -> None:
     """Of a build that is named; where it is only assumed, a note says it."""
-    gone = next((word for word in words if word in BEFORE_LOAD_MODE), "")
-    if gone and build >= LOAD_MODE_SINCE:
+    flag = next((word for word in words if word in BEFORE_LOAD_MODE), "")
+    if flag and build >= LOAD_MODE_SINCE:
         raise CommandError(
-            f"llama.cpp b{build} has no flag {gone} (gone since b{LOAD_MODE_SINCE}): {BEFORE_LOAD_MODE[gone]}",
-            hint=f"llama.cpp would stop with: error: invalid argument: {gone}",
+            f"llama.cpp b{build} has no flag {flag} (gone since b{LOAD_MODE_SINCE}): {BEFORE_LOAD_MODE[flag]}",
+            hint=f"llama.cpp would stop with: error: invalid argument: {flag}",
         )
 
 

@@ -101,7 +101,7 @@ def reserved(
     machine, cpu = machine_of(settings, backend, layout), layout.gpus
     homes = [unit if settings.kv_offload else cpu for unit in layout.units]
     all_seats = seats(outline, layout.units, homes, layout.home)
-    chosen = played(outline, all_seats)
+    sizes = played(outline, all_seats)
     root = tuple(_root_home(piece.name, layout) for piece in outline.root)
     if layout.measured:  # ggml_backend_sched_reserve_size forgets what was put on the CPU for -nkvo
         batch = replace(batch, kv_offload=True)
@@ -109,15 +109,15 @@ def reserved(
     alone = layout.full and layout.gpus == 1 and layout.home is None and settings.kv_offload
     # graph_get_cb: norms stay with their layer
     pinned = (layout.full or batch.tokens < machine.offload_batch) and not layout.measured and not alone
-    everywhere = layout.full and settings.kv_offload and attention_stays(outline, chosen)
+    everywhere = layout.full and settings.kv_offload and attention_stays(outline, sizes)
     everywhere = everywhere and _every_head_runs(outline, backend)
     everywhere = everywhere and (backend.mixes_bf16 or settings.type_k == settings.type_v)
     probes = batch.flash and settings.flash_auto and layout.gpus and not everywhere
-    if probes and not flash_stays(outline, chosen, root, layout.units[-1], batch, machine, pinned):
+    if probes and not flash_stays(outline, sizes, root, layout.units[-1], batch, machine, pinned):
         batch = replace(batch, flash=False)
-    result = reservation(outline, chosen, root, layout.units[-1], batch, machine, pinned)
-    cuts_layers = result.splits > len(chosen)
-    if cuts_layers and machine.copies > 1 and chosen != all_seats:
+    result = reservation(outline, sizes, root, layout.units[-1], batch, machine, pinned)
+    cuts_layers = result.splits > len(sizes)
+    if cuts_layers and machine.copies > 1 and sizes != all_seats:
         # The copies of what each cut brings all stay, so that every layer counts.
         result = reservation(outline, all_seats, root, layout.units[-1], batch, machine, pinned)
     nbytes = result.nbytes

@@ -224,9 +224,9 @@ def quantize(tensors: Sequence[Tensor], name: str, about: About) -> tuple[Tensor
             out.append(tensor)
             continue
         if "attn_qkv.weight" in tensor.name and not about.fused_as_values:
-            wanted = FUSED.get(name.upper(), mixture.base)
+            target = FUSED.get(name.upper(), mixture.base)
             out.append(
-                replace(tensor, dtype=_fallback(wanted if BLOCKS[mixture.base][0] > 1 else mixture.base, tensor))
+                replace(tensor, dtype=_fallback(target if BLOCKS[mixture.base][0] > 1 else mixture.base, tensor))
             )
             continue
         index = seen.get(kind, 0)
@@ -248,15 +248,15 @@ def _type(tensor: Tensor, kind: Category, index: int, mixture: Mixture, about: A
     if base == "MXFP4":
         return "MXFP4" if len(tensor.shape) > 2 and "exps" in tensor.name else "Q8_0"
     if kind == "output" or (kind == "token_embd" and tied):
-        wanted = "Q8_0" if tensor.shape[0] % BLOCKS[base][0] else mixture.output
-        return _fallback(wanted, tensor)
+        target = "Q8_0" if tensor.shape[0] % BLOCKS[base][0] else mixture.output
+        return _fallback(target, tensor)
     count = values if kind == "attn_v" else about.layers
     if about.experts > 1 and kind in ("ffn_down", "ffn_up", "ffn_gate") and not (mixture.low and kind == "ffn_down"):
         match = _BLOCK.match(tensor.name)
         index = int(match[1]) if match else index
     rule = mixture.rules.get(kind)
-    wanted = (rule(index, count, about) if rule else "") or base
-    return _fallback(_exceptions(wanted, kind, mixture, about), tensor)
+    target = (rule(index, count, about) if rule else "") or base
+    return _fallback(_exceptions(target, kind, mixture, about), tensor)
 
 
 def _exceptions(wanted: str, kind: Category, mixture: Mixture, about: About) -> str:

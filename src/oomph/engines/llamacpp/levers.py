@@ -245,5 +245,5 @@ def reasons(plan: Plan, model: Model | None = None) -> tuple[str, ...]:
     terms = {name: term.bytes for name, term in rank.terms.items()}
     cache = terms["kv_cache"] + terms["state"]
     parts = f"weights {gib(terms['weights'])}, cache {gib(cache)}, compute {gib(terms['compute'])}"
-    taken = rank.used_by_others_bytes + sum(terms.values())
-    return (f"{parts} and the driver's share need {gib(taken)} of the GPU's {gib(rank.total_bytes)}.",)
+    occupied = rank.used_by_others_bytes + sum(terms.values())
+    return (f"{parts} and the driver's share need {gib(occupied)} of the GPU's {gib(rank.total_bytes)}.",)

@@ -219,11 +219,11 @@ def unit_devices(count: int, settings: Settings, free: Sequence[int]) -> tuple[i
             raise CommandError(f"--main-gpu {settings.main_gpu}: there are {len(free)} GPUs")
         return (HOST,) * start + (settings.main_gpu,) * layers
     shares = _shares(settings, free)
-    chosen = []
+    devices = []
     for unit in range(layers):
         at = unit / layers
-        chosen.append(next((i for i, share in enumerate(shares) if share > at), len(shares) - 1))
-    return (HOST,) * start + tuple(chosen)
+        devices.append(next((i for i, share in enumerate(shares) if share > at), len(shares) - 1))
+    return (HOST,) * start + tuple(devices)
 
 
 def _shares(settings: Settings, free: Sequence[int]) -> list[float]:

@@ -190,10 +190,10 @@ def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:
         return gpus
     if device == "none":
         return ()
-    chosen = device_numbers(device)
-    if not chosen or any(n >= len(gpus) for n in chosen):
+    numbers = device_numbers(device)
+    if not numbers or any(n >= len(gpus) for n in numbers):
         raise CommandError(f"--device {device[:60]!r}: there are {len(gpus)} GPUs, named CUDA0 and so on")
-    return tuple(gpus[n] for n in chosen)
+    return tuple(gpus[n] for n in numbers)
 
 
 def _rank(

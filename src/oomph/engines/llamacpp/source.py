@@ -69,7 +69,7 @@ def _with_metadata(model: Model, overrides: str) -> Model:
             continue
         if name in ("expert_used_count", "context_length") and value.isdecimal() and len(value) < 10:
             if family == FAMILIES.get(model.model_type, model.model_type):  # other keys are not asked for
-                params = tuple((known, int(value) if known == name else old) for known, old in model.params)
+                params = tuple((field, int(value) if field == name else old) for field, old in model.params)
                 trained = int(value) if name == "context_length" else model.max_position
                 model = replace(model, params=params, max_position=trained)
             continue
@@ -103,9 +103,9 @@ def repository_of_files(checkpoint: str) -> str:
     """A repository that has GGUF files of the model of a checkpoint; "" = none is known."""
     from oomph.catalog.facts import facts
 
-    known = facts()
-    index = next((row.model for row in known.checkpoints if row.id == checkpoint), None)
-    return "" if index is None else known.models[index].gguf_repo
+    checkpoints = facts()
+    index = next((row.model for row in checkpoints.checkpoints if row.id == checkpoint), None)
+    return "" if index is None else checkpoints.models[index].gguf_repo
 
 
 def _dynamic(loaded: Model, deployment: Deployment) -> tuple[Model, list[Extra]]:
@@ -142,12 +142,12 @@ def _gguf_for(name: str, _seen_from: tuple[Place, str]) -> tuple[Model, int]:
     if file:
         match = _TAG.search(file[2])
         repo, tag = file[1], match[1] if match else tag
-    known = _in_catalogue(repo)
+    row = _in_catalogue(repo)
     tag = _mixture(tag)
-    if known is not None and (not tag or tag.upper() in MIXTURES):
-        entry = catalog.find(known)
+    if row is not None and (not tag or tag.upper() in MIXTURES):
+        entry = catalog.find(row)
         assert entry is not None
-        return _converted(load_model(known), tag or "Q4_K_M")
+        return _converted(load_model(row), tag or "Q4_K_M")
     if file:  # -m folder/folder/file.gguf looks like a file of a repository
         try:
             return _absent(name)
@@ -174,24 +174,24 @@ def source_of(name: str) -> Model | None:
     if stem.lower().endswith(".gguf"):
         match = _TAG.search(stem[: -len(".gguf")])
         repo = "/" + (stem[: match.start()] if match else stem)
-    known = _in_catalogue(repo)
-    return load_once(known) if known is not None else None
+    entry = _in_catalogue(repo)
+    return load_once(entry) if entry is not None else None
 
 
 def _absent(path: str) -> tuple[Model, int]:
     """A file that is not on this machine: 'models/Qwen3-8B-Q4_K_M.gguf' says what it is."""
     stem = re.sub(r"-00001-of-\d{5}$", "", re.split(r"[/\\]", path)[-1][: -len(".gguf")])
     match = _TAG.search(stem)
-    known = _in_catalogue("/" + stem[: match.start()]) if match else None
+    entry = _in_catalogue("/" + stem[: match.start()]) if match else None
     mixture = _mixture(match[1]) if match else ""
-    if match is None or known is None or mixture.upper() not in MIXTURES:
+    if match is None or entry is None or mixture.upper() not in MIXTURES:
         raise UnknownModel(
             f"there is no file {path[:120]!r}, and its name is not one of a known model and quantisation"
         )
     from oomph.sources.load import load_model
 
-    model, tower = _converted(load_model(known), mixture)
-    note = f"{path[:120]} is not on this machine: taken as {known} at {mixture.upper()} by llama-quantize's rules"
+    model, tower = _converted(load_model(entry), mixture)
+    note = f"{path[:120]} is not on this machine: taken as {entry} at {mixture.upper()} by llama-quantize's rules"
     return replace(model, warnings=(*model.warnings, note)), tower
 
 

@@ -75,8 +75,8 @@ def _source(plan: Plan) -> Model | None:
     if not place.is_gguf_file(plan.deployment.model):
         return source_of(plan.model) or source_of(plan.deployment.model)
     file = load_once(plan.deployment.model)
-    chosen = int(str(dict(file.params).get("expert_used_count", 0)))
-    layers = tuple(replace(layer, block=_products(layer.block, chosen)) for layer in file.layers)
+    experts = int(str(dict(file.params).get("expert_used_count", 0)))
+    layers = tuple(replace(layer, block=_products(layer.block, experts)) for layer in file.layers)
     return replace(file, layers=layers) if layers else None
 
 

@@ -54,4 +54,4 @@ def library_name(model: str) -> str:
         if entry is not None and entry.id == model:
             return f"{family}:{sizes[0]}"
     # last: the table also has checkpoints of the same shape under another model's name
-    return next((known for known, checkpoint in MODELS.items() if checkpoint == model), "")
+    return next((own for own, checkpoint in MODELS.items() if checkpoint == model), "")

@@ -46,15 +46,15 @@ def plan_ollama(deployment: Deployment, model: Model | None = None) -> Plan:
     if model is None:
         model, projector, params = resolve_name(deployment.model, deployment.environment)
     flags = {**_from_params(params), **deployment.flags}
-    chosen = choose(model, flags, deployment.gpus, vision=projector > 0)
-    gpus = tuple(deployment.gpus[i] for i in chosen.gpus)
+    layout = choose(model, flags, deployment.gpus, vision=projector > 0)
+    gpus = tuple(deployment.gpus[i] for i in layout.gpus)
     extras, target = _projector(projector, gpus)
     inner: dict[str, Any] = {
         "program": "server",
-        "ctx_size": chosen.num_ctx * chosen.parallel,
-        "parallel": chosen.parallel,
-        "batch_size": chosen.batch,
-        "ubatch_size": chosen.batch,
+        "ctx_size": layout.num_ctx * layout.parallel,
+        "parallel": layout.parallel,
+        "batch_size": layout.batch,
+        "ubatch_size": layout.batch,
         "flash_attn": flags.get("flash_attn", "auto"),
         "fit_target": [target],
     }
@@ -65,10 +65,10 @@ def plan_ollama(deployment: Deployment, model: Model | None = None) -> Plan:
     engine = Engine("llamacpp", f"b{NEWEST}", "inside Ollama")
     inside = plan_llamacpp(model, replace(deployment, engine=engine, flags=inner, gpus=gpus, notes=()), extras)
     resolved = {
-        **inside.resolved, "num_ctx": chosen.num_ctx, "num_parallel": chosen.parallel, "num_batch": chosen.batch,
-        "gpus_used": list(chosen.gpus), "predicted_bytes": chosen.predicted, "llama_server": inner,
+        **inside.resolved, "num_ctx": layout.num_ctx, "num_parallel": layout.parallel, "num_batch": layout.batch,
+        "gpus_used": list(layout.gpus), "predicted_bytes": layout.predicted, "llama_server": inner,
     }  # fmt: skip
-    warnings = (*deployment.notes, *chosen.notes, *inside.warnings)
+    warnings = (*deployment.notes, *layout.notes, *inside.warnings)
     return replace(
         inside,
         deployment=replace(deployment, gpus=deployment.gpus),
@@ -80,8 +80,8 @@ def plan_ollama(deployment: Deployment, model: Model | None = None) -> Plan:
 
 def _from_params(params: dict[str, Any]) -> dict[str, Any]:
     """The model's own PARAMETER lines."""
-    known = ("num_ctx", "num_gpu", "num_batch")
-    return {k: v for k in known if isinstance(v := params.get(k), int) and not isinstance(v, bool) and 0 <= v < 1 << 31}
+    names = ("num_ctx", "num_gpu", "num_batch")
+    return {k: v for k in names if isinstance(v := params.get(k), int) and not isinstance(v, bool) and 0 <= v < 1 << 31}
 
 
 def choose(model: Model, flags: dict[str, Any], gpus: Sequence[Device], *, vision: bool) -> Chosen:
@@ -89,9 +89,9 @@ def choose(model: Model, flags: dict[str, Any], gpus: Sequence[Device], *, visio
     overhead = flags.get("gpu_overhead", 0)
     free = [max(g.total_bytes - g.used_bytes - unaccounted(g.sm, g.vendor)[1] - overhead, 0) for g in gpus]
     tier = defaults.default_context(sum(max(g.total_bytes - overhead, 0) for g in gpus))
-    wanted = flags.get("num_ctx")
-    context = wanted if wanted and wanted > 0 else tier
-    if wanted is None:
+    length = flags.get("num_ctx")
+    context = length if length and length > 0 else tier
+    if length is None:
         notes.append(
             f"num_ctx is Ollama's default for this much GPU memory: {tier:,} (OLLAMA_CONTEXT_LENGTH changes it)"
         )
@@ -182,9 +182,9 @@ def _hint(text: str) -> str:
 def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
     """'qwen3:30b-a3b-q8_0' -> Qwen3-30B-A3B at Q8_0; Ollama's library is Q4_K_M unless a tag says otherwise."""
     quant, size = "Q4_K_M", name.tag if name.tag != "latest" else ""
-    for known in sorted(MIXTURES, key=len, reverse=True):
-        if size.lower().endswith(known.lower()):
-            quant, size = known, size[: -len(known)].rstrip("-_")
+    for mixture in sorted(MIXTURES, key=len, reverse=True):
+        if size.lower().endswith(mixture.lower()):
+            quant, size = mixture, size[: -len(mixture)].rstrip("-_")
             break
     if name.model.startswith("gpt-oss"):
         quant = "MXFP4"

@@ -74,10 +74,10 @@ class SgLang(EngineProtocol):
     def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.sglang.command import python_call, serve as command
 
-        chosen, notes = call.choose_release(self, release)
+        engine, notes = call.choose_release(self, release)
         if call.source:
-            return python_call.deployments(call, chosen, notes)
-        return [command.deployment(call, chosen, notes)]
+            return python_call.deployments(call, engine, notes)
+        return [command.deployment(call, engine, notes)]
 
     def image_vendor(self, image: str) -> str:
         """docker/Dockerfile's tags end with CUDA's version or nothing, docker/rocm.Dockerfile's hold `rocm`."""

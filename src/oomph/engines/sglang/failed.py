@@ -26,13 +26,13 @@ def from_arguments(observations: Sequence[Observation], gpus: tuple[Device, ...]
     """From the line "server_args=ServerArgs(...)", where no command stands in the text."""
     text = next((str(o.values.get("args", "")) for o in observations if o.kind == "sg_args"), "")
     printed = {name: _value(value) for name, value in _ARGUMENT.findall(text[: 64 << 10])}
-    model, known = printed.get("model_path"), options_of(NEWEST).by_field
+    model, rows = printed.get("model_path"), options_of(NEWEST).by_field
     if not isinstance(model, str) or not model or not gpus:
         return None
     flags = {
         name: printed[name]
         for name, silent in _FIELDS.items()
-        if name in known and printed.get(name) not in (None, silent)
+        if name in rows and printed.get(name) not in (None, silent)
     }
     return Deployment(Engine("sglang", NEWEST, "newest known"), model, flags, gpus)
 

@@ -38,9 +38,9 @@ _AFTER_POOLS = "the pools take the whole share, whatever it is"
 def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     if "mem_fraction_static" not in plan.resolved or not plan.ranks:
         return
-    known = options_of(plan.deployment.engine.version).by_field
+    rows = options_of(plan.deployment.engine.version).by_field
     for lever in _all(plan, model):
-        if all(field in known for change in lever.changes for field in change.flags):
+        if all(field in rows for change in lever.changes for field in change.flags):
             yield lever
 
 
@@ -108,8 +108,8 @@ def _least_share(plan: Plan) -> float:
     tokens = min(4096, int(plan.resolved["context_length"]) or 4096)
     page = plan.kv.block_size if plan.kv else 1
     per_token = plan.kv.bytes_per_block / max(1, page) if plan.kv else 0
-    wanted = rank.terms["weights"].high + tokens * per_token
-    return math.ceil(100 * wanted / free) / 100 if free else 1.0
+    need = rank.terms["weights"].high + tokens * per_token
+    return math.ceil(100 * need / free) / 100 if free else 1.0
 
 
 # ---- what lives outside the share ------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def _least_share(plan: Plan) -> float:
 
 def _graphs(plan: Plan) -> Iterator[Lever]:
     resolved, flags = plan.resolved, plan.deployment.flags
-    known = options_of(plan.deployment.engine.version).by_field
-    field = "cuda_graph_max_bs" if "cuda_graph_max_bs" in known else "cuda_graph_max_bs_decode"
+    rows = options_of(plan.deployment.engine.version).by_field
+    field = "cuda_graph_max_bs" if "cuda_graph_max_bs" in rows else "cuda_graph_max_bs_decode"
     largest = int(resolved["cuda_graph_max_bs"])
     not_read: NotRead = {"weights_load": "graphs are captured after the pools are allocated"}
     if resolved["cuda_graph_bs"]:
@@ -128,7 +128,7 @@ def _graphs(plan: Plan) -> Iterator[Lever]:
         yield from _lever(plan, field, settings, 1, ("cudagraph",), not_read, name="cuda_graph_max_bs", popular=True)
     if resolved["prefill_graph_sizes"]:
         switch = (
-            "disable_prefill_cuda_graph" if "disable_prefill_cuda_graph" in known else "disable_piecewise_cuda_graph"
+            "disable_prefill_cuda_graph" if "disable_prefill_cuda_graph" in rows else "disable_piecewise_cuda_graph"
         )
         settings = [(True, "prompts are processed without graphs: a little slower")]
         yield from _lever(plan, switch, settings, 2, ("cudagraph",), not_read, name="prefill_cuda_graph")

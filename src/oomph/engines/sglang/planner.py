@@ -139,8 +139,8 @@ def _distinct(ranks: Sequence[Rank]) -> list[Rank]:
 
 
 def _every_rank(ranks: Sequence[Rank], terms: Sequence[Terms]) -> list[Terms]:
-    known = {(rank.pp_rank, rank.device): t for rank, t in zip(_distinct(ranks), terms, strict=True)}
-    return [known[rank.pp_rank, rank.device] for rank in ranks]
+    terms_of = {(rank.pp_rank, rank.device): t for rank, t in zip(_distinct(ranks), terms, strict=True)}
+    return [terms_of[rank.pp_rank, rank.device] for rank in ranks]
 
 
 def _pools(

@@ -82,10 +82,10 @@ class TensorRtLlm(EngineProtocol):
     def read_command(self, call: "Call", release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.trtllm.command import python_call, serve as command
 
-        chosen, notes = call.choose_release(self, release)
+        engine, notes = call.choose_release(self, release)
         if call.source:
-            return python_call.deployments(call, chosen, notes)
-        return [command.deployment(call, chosen, notes)]
+            return python_call.deployments(call, engine, notes)
+        return [command.deployment(call, engine, notes)]
 
     def container_refusal(self, image: str, words: Sequence[str]) -> str:
         if "tensorrt-llm/release" not in image or not words or words[0][:1] != "-":

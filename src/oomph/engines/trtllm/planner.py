@@ -58,18 +58,18 @@ def rank_states(
 ) -> list[RankState]:
     """Every rank's memory; the pools agree on the smallest number of blocks (an MPI allreduce with MIN)."""
     ranks = ranks_on(deployment.gpus, settings.tp_size, settings.pp_size)
-    known: dict[tuple[Any, ...], RankState] = {}
+    states: dict[tuple[Any, ...], RankState] = {}
     for rank in ranks:
         key = (rank.pp_rank, rank.device)
-        if key not in known:
-            known[key] = _state(model, deployment, settings, facts, rank, draft)
-    if len(known) > 1:
+        if key not in states:
+            states[key] = _state(model, deployment, settings, facts, rank, draft)
+    if len(states) > 1:
         least = {
-            window: min(s.pool.blocks.get(window, 0) for s in known.values())
-            for window in next(iter(known.values())).pool.blocks
+            window: min(s.pool.blocks.get(window, 0) for s in states.values())
+            for window in next(iter(states.values())).pool.blocks
         }
-        known = {key: replace(state, pool=_cut(state, least)) for key, state in known.items()}
-    return [replace(known[rank.pp_rank, rank.device], rank=rank) for rank in ranks]
+        states = {key: replace(state, pool=_cut(state, least)) for key, state in states.items()}
+    return [replace(states[rank.pp_rank, rank.device], rank=rank) for rank in ranks]
 
 
 def _cut(state: RankState, blocks: dict[int, int]) -> Pool:

@@ -108,10 +108,10 @@ def _expert_factors(model: Model, settings: Settings, sm: int) -> tuple[float, f
     scheme = expert_scheme(model)
     if not scheme:
         return 1.0, 1.0, 1.0
-    known = (
+    factors = (
         settings.moe_backend in ("CUTLASS", "TRTLLM", "DEEPGEMM") or sm < 100
     )  # older cards have no kernels of TRTLLM-Gen
-    if scheme == "modelopt_fp4" or (scheme in ("mxfp4", "fp8") and known):
+    if scheme == "modelopt_fp4" or (scheme in ("mxfp4", "fp8") and factors):
         return 1.0, 1.0, 1.0
     return facts.UNPRINTED_EXPERTS
 

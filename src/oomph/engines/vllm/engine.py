@@ -128,19 +128,19 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.command import serve as command
         from oomph.engines.vllm.command.arguments import NoSuchFlag
 
-        chosen, notes = call.choose_release(self, release)
+        engine, notes = call.choose_release(self, release)
         while True:  # each turn has an older release
             try:
                 if call.source:
                     from oomph.engines.vllm.command import python_call
 
-                    return python_call.deployments(call, chosen, notes)
-                return [command.deployment(call, chosen, notes)]
+                    return python_call.deployments(call, engine, notes)
+                return [command.deployment(call, engine, notes)]
             except NoSuchFlag as error:
-                older = command.last_release_with(error, chosen)
+                older = command.last_release_with(error, engine)
                 if older is None:
                     raise
-                chosen, notes = older[0], (*notes, older[1])
+                engine, notes = older[0], (*notes, older[1])
 
     def write_command(self, deployment: Deployment) -> list[str]:
         from oomph.engines.vllm.command import serve as command

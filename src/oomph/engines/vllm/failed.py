@@ -32,13 +32,13 @@ def failed_deployment(case: Case) -> Deployment | None:
 
 def _readable(flags: dict[str, Any], options: Options) -> dict[str, Any]:
     """The flags that this release reads, typed as it types them; what a paste has garbled is left out."""
-    known: dict[str, Any] = {}
+    readable: dict[str, Any] = {}
     for name, value in flags.items():
         try:
-            known |= dict(parse(shlex.split(render("", {name: value}))[3:], options).flags)
+            readable |= dict(parse(shlex.split(render("", {name: value}))[3:], options).flags)
         except (OomphError, ValueError):
             continue
-    return known
+    return readable
 
 
 def observed(case: Case) -> dict[str, int]:

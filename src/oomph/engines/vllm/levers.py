@@ -40,10 +40,10 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     """The table for this plan: what is in force already, or what this release lacks, is left out."""
     if "max_num_seqs" not in plan.resolved or not plan.ranks:
         return
-    known = options_of(plan.deployment.engine.version).by_field
+    rows = options_of(plan.deployment.engine.version).by_field
     yield from _swap(plan)
     for lever in _all(plan, model):
-        changes = tuple(change for change in lever.changes if all(name in known for name in change.flags))
+        changes = tuple(change for change in lever.changes if all(name in rows for name in change.flags))
         if changes:
             yield replace(lever, changes=changes)
 

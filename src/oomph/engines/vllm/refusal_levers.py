@@ -133,15 +133,15 @@ def _parsers(plan: Plan) -> Iterator[Lever]:
     flags, version = plan.deployment.flags, plan.deployment.engine.version
     for field, cost in _PARSERS.items():
         name = str(flags.get(field) or "")
-        known, newest = (getattr(at(release).values, field) for release in (version, NEWEST))
-        if not name or name in known:
+        names, newest = (getattr(at(release).values, field) for release in (version, NEWEST))
+        if not name or name in names:
             continue
         if name in newest:
             yield Lever("release", (Change("release", f"vLLM {NEWEST}", "release", version=NEWEST, cost="an upgrade"),))
         else:
             from difflib import get_close_matches  # 2 ms to import, and only for a name that does not exist
 
-            yield from (_flag(field, close, "as vLLM spells it") for close in get_close_matches(name, known, 1, 0.75))
+            yield from (_flag(field, close, "as vLLM spells it") for close in get_close_matches(name, names, 1, 0.75))
         with_it = ("enable_auto_tool_choice",) if field == "tool_call_parser" else ()
         yield _without(f"--{field.replace('_', '-')} {name}", field, *with_it, cost=cost)
     if plan.verdict.message == NO_TOOL_PARSER[1]:

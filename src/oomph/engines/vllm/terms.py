@@ -62,10 +62,10 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     batch = _batch(run, rank, encoded)
     peak = activation(run.traits, batch)
     layers = stage_layers(len(model.layers), batch.layout)
-    known = is_measured(device) and settings.model_runner != "v2"
+    is_known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, sum(1 for layer in model.layers[layers.start : layers.stop] if layer.mixers))
     taken = _sampled(run, graphs, capture) if _is_sampled(settings) else None
-    estimated = taken.estimate if taken else estimate(model, graphs, capture, known=known)
+    estimated = taken.estimate if taken else estimate(model, graphs, capture, known=is_known)
     graph_estimate = pin(_on_shared_memory(estimated, device))
     is_sampled = taken is not None and graph_estimate.basis != "given"
     warm_up, serving = after_start(run.traits, batch, run.facts.after_start, graphs, encoded)

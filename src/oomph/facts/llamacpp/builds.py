@@ -96,11 +96,11 @@ def parse_build(text: str) -> int:
 
 
 def _released(text: str, numbers: str) -> int:
-    known = {tuple(map(int, name.split("."))): build for name, build in RELEASES.items()}
+    builds = {tuple(map(int, name.split("."))): build for name, build in RELEASES.items()}
     wanted = (*map(int, numbers.split(".")), 0, 0)[:3]
-    if wanted in known:
-        return known[wanted]
-    if wanted > max(known):
+    if wanted in builds:
+        return builds[wanted]
+    if wanted > max(builds):
         return NEWEST
     names = ", ".join(RELEASES)
     raise CommandError(

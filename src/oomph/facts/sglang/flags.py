@@ -77,7 +77,9 @@ class Options:
     def last_release_with(self, name: str) -> str:
         """The last release that takes a flag which this one no longer has; "" where it takes it, or none ever did."""
         ends = [] if name in self.by_name else [end for end, _, _ in _spans(name) if end and end <= self._order]
-        return max((known for known in RELEASES if parse(known) < max(ends)), key=parse, default="") if ends else ""
+        return (
+            max((release for release in RELEASES if parse(release) < max(ends)), key=parse, default="") if ends else ""
+        )
 
 
 def _spans(name: str) -> list[tuple[Release | None, Span, Flag]]:

@@ -274,9 +274,9 @@ class ExpertKernels(Facts):
 
     def kernel(self, query: Query) -> str:
         """The kernel's name; "" where no row takes the layer."""
-        wanted = BACKENDS.get(query.family.split("_")[0], {}).get(query.backend, "")
-        if wanted:
-            return wanted
+        name = BACKENDS.get(query.family.split("_")[0], {}).get(query.backend, "")
+        if name:
+            return name
         if query.lora and not self.asks_about_lora:
             query = replace(query, lora=False)
         if query.lora and query.family == "plain":

@@ -191,8 +191,8 @@ class Options:
         if name not in _anywhere():
             name = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
             close = self._close(name)
-            meant = f"; did you mean {' or '.join(close)}?" if close else ""
-            return Status(name, "unknown", close=close, sentence=f"vLLM {self.release} has no flag {name}{meant}")
+            suggestion = f"; did you mean {' or '.join(close)}?" if close else ""
+            return Status(name, "unknown", close=close, sentence=f"vLLM {self.release} has no flag {name}{suggestion}")
         field, since, until = _anywhere()[name]
         if name in self.by_name:
             return Status(name, "known", field, since, until)

@@ -207,5 +207,5 @@ class Structure(Facts):
     @lru_cache(maxsize=256)  # noqa: B019 there is one object per release
     def habits(self, sm: int) -> frozenset[str]:
         """The names of what the release does on a GPU of this compute capability."""
-        known = (h for h in self.habits_of_all_gpus if not h.sm or any(low <= sm < high for low, high in h.sm))
-        return frozenset(habit.name for habit in known)
+        all_habits = (h for h in self.habits_of_all_gpus if not h.sm or any(low <= sm < high for low, high in h.sm))
+        return frozenset(habit.name for habit in all_habits)

@@ -79,14 +79,14 @@ def nearest(version: str) -> tuple[str, str]:
     below = [release for release, parsed in zip(RELEASES, _PARSED) if parsed <= at]
     if not below:
         return RELEASES[0], f"vLLM {stripped} is older than any known release: planned as {RELEASES[0]}"
-    known = _next_minor(at) if _commits_behind(match) >= MANY_COMMITS else below[-1]
+    base = _next_minor(at) if _commits_behind(match) >= MANY_COMMITS else below[-1]
     if at > _PARSED[-1]:
-        return known, f"vLLM {stripped} is newer than any known release: planned as {known}"
-    if at != parse(known) or tail:
-        return known, f"vLLM {stripped} is no release: planned as {known}"
+        return base, f"vLLM {stripped} is newer than any known release: planned as {base}"
+    if at != parse(base) or tail:
+        return base, f"vLLM {stripped} is no release: planned as {base}"
     if at < parse(OLDEST_FLAGS):
-        return known, f"vLLM {known} is older than {OLDEST_FLAGS}: its flags are read as those of {OLDEST_FLAGS}"
-    return known, ""
+        return base, f"vLLM {base} is older than {OLDEST_FLAGS}: its flags are read as those of {OLDEST_FLAGS}"
+    return base, ""
 
 
 def _commits_behind(match: re.Match[str]) -> int:

@@ -147,13 +147,13 @@ def public_name(model: str) -> str:
     if _HUB_ID.fullmatch(model) and not Path(model).exists():
         return model
     base = re.split(r"[/\\]", model.rstrip("/\\"))[-1]
-    known = [name for name in catalog.ids() if name.rpartition("/")[2].lower() == base.lower()]
-    if not known:
+    names = [name for name in catalog.ids() if name.rpartition("/")[2].lower() == base.lower()]
+    if not names:
         raise InputError(
             "the model is a folder, and its name is not shared: say which checkpoint it is",
             hint="oomph report --measurement FILE -- vllm serve ORGANISATION/NAME ...",
         )
-    return known[0]
+    return names[0]
 
 
 def memory_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

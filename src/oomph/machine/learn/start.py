@@ -119,8 +119,8 @@ def read_start(text: str, gpus: tuple[Device, ...], deployment: Deployment | Non
 
 def at_version(deployment: Deployment, version: str) -> Deployment:
     """The release that the log names, not the one that was assumed."""
-    known, _ = engine_of(deployment).nearest(version)
-    return replace(deployment, engine=replace(deployment.engine, version=known, version_from="the log"))
+    release, _ = engine_of(deployment).nearest(version)
+    return replace(deployment, engine=replace(deployment.engine, version=release, version_from="the log"))
 
 
 def values_of(case: Any) -> dict[str, int]:

@@ -32,7 +32,7 @@ def remember(start: Start) -> bool:
         set_aside_if_broken()
         with closing(sqlite3.connect(path(), timeout=2)) as database, database:
             database.execute(_SCHEMA)
-            if shown.digest and any(known == shown.digest for known in _digests(database, shown)):
+            if shown.digest and any(digest == shown.digest for digest in _digests(database, shown)):
                 return True  # the same log again is no second start
             database.execute("INSERT INTO learnt (at, machine, engine, version, start) VALUES (?,?,?,?,?)", row)
     except (OSError, sqlite3.Error):
@@ -43,7 +43,7 @@ def remember(start: Start) -> bool:
 def _digests(database: sqlite3.Connection, start: Start) -> list[str]:
     query = f"SELECT start FROM learnt WHERE machine=? AND engine=? AND version=? ORDER BY number DESC LIMIT {_NEWEST}"
     rows = database.execute(query, (start.machine, start.engine, start.version)).fetchall()
-    return [known.digest for (blob,) in rows if (known := _decoded(blob)) is not None]
+    return [row.digest for (blob,) in rows if (row := _decoded(blob)) is not None]
 
 
 def _decoded(blob: bytes) -> Start | None:

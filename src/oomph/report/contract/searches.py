@@ -290,11 +290,11 @@ def _pick(pick: Pick) -> ModelPickOutput:
 
 def cards_output(result: Cards) -> CardsOutput:
     wish = AskedOutput(result.want.context, result.want.users)
-    known = result.prices
+    prices = result.prices
     return CardsOutput(
         schema=SCHEMA, model=result.model, asked=wish, cards=[_card(c) for c in result.cards], more=result.more,
         plans=result.plans, sort=result.sort,
-        prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
+        prices=PricesOutput(prices.date, prices.source, prices.unit) if prices is not None else None,
         against_api=result.against, interrupted=result.interrupted,
         objective=result.objective,
     )  # fmt: skip

@@ -27,7 +27,7 @@ _STOPPED = "The search was stopped: these are the engines so far."
 def answer(comparison: Comparison) -> Answer:
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
     screen = f"{gib(comparison.screen_bytes)} of the first card are kept free for a screen; --headless uses them"
-    wanted = f" for {comparison.users} users at once" if comparison.users > 1 else ""
+    load = f" for {comparison.users} users at once" if comparison.users > 1 else ""
     works = any(row.fits for row in comparison.rows)
     most = max((row.weights_bytes + row.host_bytes for row in comparison.rows), default=0)
     columns = (
@@ -38,7 +38,7 @@ def answer(comparison: Comparison) -> Answer:
     table = Table("Engines", columns, tuple(_row(row, most) for row in comparison.rows), button="Plan", below=15)
     return Answer(
         "compare",
-        Heading(comparison.model, (gpus, f"{comparison.context:,} tokens of context{wanted}")),
+        Heading(comparison.model, (gpus, f"{comparison.context:,} tokens of context{load}")),
         Verdict("TAKE" if works else "NONE", "fits" if works else "fails", comparison.advice),
         (
             table,

@@ -142,8 +142,8 @@ def _likely(explanation: Explanation) -> str:
 
 def _stages(explanation: Explanation) -> tuple[Block, ...]:
     passes = [stage for stage in STAGES if stage not in ("host_ram", "other")]
-    known = explanation.failed and asserts(explanation.stage_basis)
-    return tuple(Stages(stage) for stage in passes if known and stage == explanation.stage)
+    is_asserted = explanation.failed and asserts(explanation.stage_basis)
+    return tuple(Stages(stage) for stage in passes if is_asserted and stage == explanation.stage)
 
 
 def _question(explanation: Explanation) -> tuple[Block, ...]:

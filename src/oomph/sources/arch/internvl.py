@@ -66,9 +66,9 @@ def _encoder(builder: Builder, vision: Config) -> Tower:
         tower = siglip(builder, "vision_model.vision_model", vision)
     else:
         tower = _vision(builder, vision)
-    chosen = builder.config.integer("select_layer", low=-tower.layers)
-    wanted = chosen + 1 + (tower.layers if chosen < 0 else 0)
-    return up_to(tower, wanted, 1) if wanted < tower.layers and builder.architecture not in _WHOLE_SIGLIPS else tower
+    layer = builder.config.integer("select_layer", low=-tower.layers)
+    count = layer + 1 + (tower.layers if layer < 0 else 0)
+    return up_to(tower, count, 1) if count < tower.layers and builder.architecture not in _WHOLE_SIGLIPS else tower
 
 
 def build_scored(builder: Builder) -> Skeleton:

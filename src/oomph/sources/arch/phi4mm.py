@@ -147,13 +147,13 @@ def build_phi4mm(builder: Builder) -> Skeleton:
     }  # fmt: skip
     depth = config.sub("img_processor").integer("layer_idx", default=-2, low=-27) if config.has("img_processor") else -2
     count = 27 + depth + 1 if depth < 0 else depth + 1
-    seen = {"H": 1152, "I": 4304, "A": 16, "N": count, "O": hidden}
+    numbers = {"H": 1152, "I": 4304, "A": 16, "N": count, "O": hidden}
     fill(builder, _PHI)
     return Skeleton(
         decoder_layers(builder, _PHI),
         decoder_root(builder, _PHI),
         towers=(
-            styled_tower(builder, _NAVIT, "model.embed_tokens_extend.image_embed", config, seen),
+            styled_tower(builder, _NAVIT, "model.embed_tokens_extend.image_embed", config, numbers),
             styled_tower(builder, _CASCADES, "model.embed_tokens_extend.audio_embed", audio, sizes),
         ),
         modalities=(Modality("image", 256 * 37 + 600), Modality("audio", 375 * 20)),

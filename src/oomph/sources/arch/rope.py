@@ -35,8 +35,8 @@ def rope_of(
     whose positions stay below the number of tokens."""
     key = (head_dim, theta, positions, dtype, bounded)
     if params is None and key in text.derived:
-        known: Rope = text.derived[key]
-        return known
+        rope: Rope = text.derived[key]
+        return rope
     table = _rope(text, head_dim, theta, params, positions, dtype, bounded)
     if params is None:
         text.derived[key] = table

@@ -54,26 +54,26 @@ def read_sizes(style: TowerStyle, config: Config) -> dict[str, int]:
 
 def styled_tower(builder: Builder, style: TowerStyle, prefix: str, config: Config, sizes: Sizes | None = None) -> Tower:
     """The tower that a style describes; `sizes` adds to those that its config has."""
-    known = {**read_sizes(style, config), **(sizes or {})}
+    values = {**read_sizes(style, config), **(sizes or {})}
     site, blocks, modules, times = builder.site(prefix), [], list[Module](), 1
     for line in style.rows.strip().splitlines():
         words = line.split()
         if words[0] in ("each", "then"):
             blocks.append((times, modules))
-            modules, times = [], _size(words[1], known) if words[0] == "each" else 1
+            modules, times = [], _size(words[1], values) if words[0] == "each" else 1
             if times > 10_000:
                 raise ConfigError(f"{config.where}: an encoder of {times:,} layers is not planned")
         else:
-            modules += _row(site, words, known)
+            modules += _row(site, words, values)
     blocks.append((times, modules))
     return site.tower(
         style.name,
         style.modality,
         [(count, block) for count, block in blocks if block],
-        known.get("N", 0),
-        known.get("H", 0),
-        known.get("I", 0),
-        known.get("A", 0),
+        values.get("N", 0),
+        values.get("H", 0),
+        values.get("I", 0),
+        values.get("A", 0),
         style.alone,
     )
 

@@ -170,7 +170,7 @@ def _from_hub(repository: "_Repository", documents: Iterable[str]) -> HubSnapsho
     texts: dict[str, bytes] = {}
     if config.status == 200 and config.headers.get("x-repo-commit", listing.sha) == listing.sha:
         texts[CONFIG] = config.body
-    wanted = [n for n in dict.fromkeys((safetensors.INDEX, *documents)) if n in files and n not in texts]
+    missing = [n for n in dict.fromkeys((safetensors.INDEX, *documents)) if n in files and n not in texts]
     shards = safetensors.weight_files(beside, None)
     repo.expect(shards, files)
     headers: dict[str, tuple[Tensor, ...]] = {}
@@ -181,7 +181,7 @@ def _from_hub(repository: "_Repository", documents: Iterable[str]) -> HubSnapsho
         else:
             texts[name] = repo.text(name)
 
-    in_parallel(read, (*wanted, *shards), WORKERS)
+    in_parallel(read, (*missing, *shards), WORKERS)
     raw = texts.pop(safetensors.INDEX, None)
     index = None if raw is None else safetensors.parse_index(raw, f"{repo.name}/{safetensors.INDEX}")
     tensors = _merge(repo.name, headers, safetensors.weight_files(shards, index)) if headers else None

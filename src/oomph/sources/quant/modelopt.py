@@ -28,15 +28,15 @@ def read(config: Mapping[str, Any]) -> Quant:
     excluded = _excluded(ignore)
     layers = flat.get("quantized_layers")
     if isinstance(layers, Mapping):
-        known: dict[tuple[str, Any], Scheme | None] = {}  # lists name every expert: parse each kind once
+        schemes: dict[tuple[str, Any], Scheme | None] = {}  # lists name every expert: parse each kind once
         per_layer: dict[str, Scheme | None] = {}
         for layer, fields in layers.items():
             if isinstance(fields, Mapping):
                 kind_of = (str(fields.get("quant_algo", "")), str(fields.get("group_size")))
-                if kind_of not in known:
+                if kind_of not in schemes:
                     scheme = scheme_of(kind_of[0], fields)
-                    known[kind_of] = scheme and replace(scheme, format=f"mixed {kind_of[0].upper()}")
-                per_layer[str(layer)] = known[kind_of]
+                    schemes[kind_of] = scheme and replace(scheme, format=f"mixed {kind_of[0].upper()}")
+                per_layer[str(layer)] = schemes[kind_of]
         first = next(iter(per_layer.values()), None)
         inside: dict[str, Scheme | None] = {}  # what the first listed layer below each name has
         for name, listed in per_layer.items():

@@ -101,17 +101,17 @@ def router(build: Context, layer: LayerParts, logits: Tensor, used: int, *, chun
     ids = _top(chosen_by, used)
     if chunks:
         ids = cast(unary("SCALE", cast(ids, F32)), I32)
-    chosen = get_rows(reshape(probabilities, 1, *probabilities.ne[:2]), ids)
+    gates = get_rows(reshape(probabilities, 1, *probabilities.ne[:2]), ids)
     flat = (used, tokens)
     if gating == "late softmax":
-        chosen = reshape(unary("SOFT_MAX", reshape(chosen, *flat)), 1, *flat)
+        gates = reshape(unary("SOFT_MAX", reshape(gates, *flat)), 1, *flat)
     if _normed(build):
-        rows = reshape(chosen, *flat)
+        rows = reshape(gates, *flat)
         total = unary("CLAMP", Tensor("SUM_ROWS", (1, tokens), 4, (rows,)))
-        chosen = reshape(unary("DIV", rows, total), 1, *flat)
+        gates = reshape(unary("DIV", rows, total), 1, *flat)
     if build.numbers.get("expert_weights_scale", 0) not in (0, 1):
-        chosen = unary("SCALE", chosen)
-    return build.graph.expand(chosen), ids
+        gates = unary("SCALE", gates)
+    return build.graph.expand(gates), ids
 
 
 def _gating(build: Context) -> Gating:
@@ -137,9 +137,9 @@ def _of_groups(build: Context, scores: Tensor, groups: int) -> Tensor:
     grouped = reshape(scores, each, groups, tokens)
     best = get_rows(reshape(grouped, 1, each, groups, tokens), _top(grouped, 2))
     sums = Tensor("SUM_ROWS", (1, groups, tokens), 4, (reshape(best, 2, groups, tokens),))
-    chosen = _top(reshape(sums, groups, tokens), used)
-    rest = get_rows(grouped, chosen)
-    return reshape(set_rows(unary("FILL", grouped), rest, chosen), scores.ne[0], tokens)
+    top = _top(reshape(sums, groups, tokens), used)
+    rest = get_rows(grouped, top)
+    return reshape(set_rows(unary("FILL", grouped), rest, top), scores.ne[0], tokens)
 
 
 def experts(

@@ -15,14 +15,14 @@ def micro_batches(slots: Slots, pieces: Sequence[tuple[int, int]]) -> list[int]:
     sizes = []
     left = list(pieces)
     while left:
-        chosen = [0]
+        starts = [0]
         for index in range(1, len(left)):
-            follows = slots.split == "equal" or left[index][0] == left[chosen[-1]][0] + 1
-            if follows and len(chosen) < size:
-                chosen.append(index)
-        each = max(1, min(min(left[index][1] for index in chosen), size // len(chosen)))
-        sizes.append(each * len(chosen))
-        members = set(chosen)
+            follows = slots.split == "equal" or left[index][0] == left[starts[-1]][0] + 1
+            if follows and len(starts) < size:
+                starts.append(index)
+        each = max(1, min(min(left[index][1] for index in starts), size // len(starts)))
+        sizes.append(each * len(starts))
+        members = set(starts)
         left = [
             (slot, count - each if index in members else count)
             for index, (slot, count) in enumerate(left)

@@ -89,23 +89,23 @@ class Slot:
 
 def choose_slot(slots: Slots, idle: Sequence[Slot], request: Live, cache: PromptCache | None, resident: int) -> Slot:
     """get_available_slot, of those that are not at work. `resident`: tokens in the caches of all slots."""
-    best, share, chosen = 0.0, 0, None
+    best, share, choice = 0.0, 0, None
     if slots.similarity:
         for slot in idle:
             if slot.tokens and slot.text[0][0] == request.text[0][0]:
                 shared = common_prefix(slot.text, request.text, min(slot.tokens, request.prompt))
                 similar = shared / request.prompt
                 if similar > best and similar > slots.similarity:
-                    best, share, chosen = similar, shared, slot
-    loses = chosen is not None and share / chosen.tokens < _KEPT_SHARE
-    if chosen is None:
-        chosen, loses = _least_recent(idle), True
+                    best, share, choice = similar, shared, slot
+    loses = choice is not None and share / choice.tokens < _KEPT_SHARE
+    if choice is None:
+        choice, loses = _least_recent(idle), True
     if loses and cache is not None:
-        if chosen.tokens:
-            cache.save(chosen.holds())
-        _load(slots, chosen, request, cache, resident)
+        if choice.tokens:
+            cache.save(choice.holds())
+        _load(slots, choice, request, cache, resident)
         cache.trim()
-    return chosen
+    return choice
 
 
 def _load(slots: Slots, slot: Slot, request: Live, cache: PromptCache, resident: int) -> None:
@@ -121,11 +121,11 @@ def _load(slots: Slots, slot: Slot, request: Live, cache: PromptCache, resident:
 
 def _least_recent(idle: Sequence[Slot]) -> Slot:
     """Of those that were never used the last one (`<=`)."""
-    chosen = idle[0]
+    first = idle[0]
     for slot in idle:
-        if slot.used_at <= chosen.used_at:
-            chosen = slot
-    return chosen
+        if slot.used_at <= first.used_at:
+            first = slot
+    return first
 
 
 def save_idle(slots: Slots, idle: Iterable[Slot], cache: PromptCache | None) -> None:

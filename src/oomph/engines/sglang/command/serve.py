@@ -186,9 +186,9 @@ def to_words(deployment: Deployment) -> list[str]:
     """The command line of a deployment, in the release's own spelling."""
     options = options_of(deployment.engine.version)
     words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.model]
-    known = options.by_field
+    rows = options.by_field
     for field, value in deployment.flags.items():
-        flag = known.get(field)
+        flag = rows.get(field)
         name = options.option(field, deployment.spelling.get(field, ""))
         if flag is None or not name or value is None:
             continue
@@ -217,13 +217,13 @@ _RENAMED = {
 
 
 def at_release(deployment: Deployment, options: Options) -> tuple[Deployment, tuple[str, ...]]:
-    known = options.by_field
+    rows = options.by_field
     back = {new: old for old, new in _RENAMED.items()}
     flags: dict[str, Any] = {}
     sentences = []
     for field, value in deployment.flags.items():
-        name = field if field in known else _RENAMED.get(field, back.get(field, ""))
-        if name in known:
+        name = field if field in rows else _RENAMED.get(field, back.get(field, ""))
+        if name in rows:
             flags[name] = value
         else:
             spelled = options_of(deployment.engine.version).option(field) or f"--{field.replace('_', '-')}"

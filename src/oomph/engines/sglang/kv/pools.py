@@ -127,8 +127,8 @@ def _state_pool(
             f"mamba_cache_per_req={slot / MIB:.2f} MB). Try: (1) reduce --max-running-requests, (2) increase "
             f"--mem-fraction-static, (3) reduce --speculative-num-draft-tokens, or (4) use GPUs with more memory."
         )
-        wanted = slot * (1 + spare) * (1 + settings.mamba_full_memory_ratio) / settings.mamba_full_memory_ratio
-        return replace(pools, refusal=text, short_bytes=max(1, round(wanted - rest * GIB))), rest
+        share = slot * (1 + spare) * (1 + settings.mamba_full_memory_ratio) / settings.mamba_full_memory_ratio
+        return replace(pools, refusal=text, short_bytes=max(1, round(share - rest * GIB))), rest
     states = (slots + spare) * slot
     return replace(pools, states=states), rest - states / GIB
 
@@ -280,12 +280,12 @@ def _v4(
 def _requests(pools: Pools, shape: ModelShape, settings: Settings, facts: Facts) -> Pools:
     """resolve_max_num_reqs."""
     rules, tokens = facts.pools, pools.tokens
-    wanted = settings.max_running_requests
-    if wanted is None and shape.is_v4:
-        wanted = rules.v4_requests
+    count = settings.max_running_requests
+    if count is None and shape.is_v4:
+        count = rules.v4_requests
     estimate = max(min(int(tokens / settings.context_length * 512), rules.most_requests), rules.fewest_requests)
-    if wanted is not None:
-        requests, bound = wanted // settings.attn_dp_size, "asked"
+    if count is not None:
+        requests, bound = count // settings.attn_dp_size, "asked"
         if rules.at_least_one_request:
             requests = max(1, requests)
         limit = tokens // 2 if rules.asked_requests_bounded == "half the tokens" else estimate

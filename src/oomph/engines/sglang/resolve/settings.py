@@ -124,10 +124,10 @@ class ModelShape(Struct, frozen=True):
 def takes_images(model: Model, facts: Facts, flags: Mapping[str, Any]) -> bool:
     """configs/model_config.py:820 (0.5.23) is_multimodal."""
     lists = facts.architectures
-    wanted = flags.get("enable_multimodal")
-    if flags.get("language_model_only") or wanted is False:
+    setting = flags.get("enable_multimodal")
+    if flags.get("language_model_only") or setting is False:
         return False
-    if wanted is None and model.architecture in lists.images_asked_for:
+    if setting is None and model.architecture in lists.images_asked_for:
         return False
     nested = lists.nested_text_is_multimodal and bool(model.param("nested_text"))
     return model.architecture in lists.multimodal or nested

@@ -268,20 +268,20 @@ def _mib(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _refusal(settings: Settings, model: Model, draft: Model | None, deployment: Deployment) -> str:
-    wanted, derived = deployment.flags.get("context_length"), context_length(model)
+    context, derived = deployment.flags.get("context_length"), context_length(model)
     allowed = deployment.environment.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "").lower() in ("1", "true")
-    if wanted is not None and int(wanted) > derived and not allowed:
-        return _TOO_LONG.format(whose="User-specified", asked=wanted, derived=derived)
-    if wanted is not None and draft is not None and int(wanted) > context_length(draft) and not allowed:
-        return _TOO_LONG.format(whose="Target model's", asked=wanted, derived=context_length(draft))
+    if context is not None and int(context) > derived and not allowed:
+        return _TOO_LONG.format(whose="User-specified", asked=context, derived=derived)
+    if context is not None and draft is not None and int(context) > context_length(draft) and not allowed:
+        return _TOO_LONG.format(whose="Target model's", asked=context, derived=context_length(draft))
     return settings.refusal
 
 
 def _strategy_refusal(settings: Settings, shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> str:
     """arg_groups/mamba_hook.py validate_mamba_no_buffer and validate_mamba_extra_buffer (0.5.23)."""
     strategy = settings.mamba_radix_cache_strategy
-    known = shape.architecture in facts.models.classes  # another class is refused when it is built
-    if not shape.states or not strategy or not known or not facts.pools.strategy_by_model:
+    is_known = shape.architecture in facts.models.classes  # another class is refused when it is built
+    if not shape.states or not strategy or not is_known or not facts.pools.strategy_by_model:
         return ""
     if strategy.startswith("extra_buffer") and shape.architecture not in facts.architectures.state_spares:
         return f"AssertionError: extra_buffer is not supported for {shape.architecture}; use no_buffer."

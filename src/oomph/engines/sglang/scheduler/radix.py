@@ -94,7 +94,7 @@ class RadixTree:
         size = self.page_size
         now = self._tick()
         node = self.root
-        known = 0
+        shared = 0
         while node.end < tokens:
             key = sequence.page(node.end, size)
             child = node.children.get(key)
@@ -106,10 +106,10 @@ class RadixTree:
                 self._offer(child)
                 child = self._split(child, stop)
             node = child
-            known = node.end
+            shared = node.end
             if priority > node.priority:
                 node.priority = priority
-            if known > counted:
+            if shared > counted:
                 node.hits += 1
             self._offer(node)
         if node.end < tokens:
@@ -119,7 +119,7 @@ class RadixTree:
             self.evictable += tokens - leaf.start
             self._offer(leaf)
             node = leaf
-        return known, node
+        return shared, node
 
     def _split(self, child: Node, at: int) -> Node:
         assert child.sequence is not None and child.parent is not None

@@ -314,8 +314,8 @@ class Scheduler:
             return
         tokens = tokens // self.page * self.page
         counted = self._counted(request, is_chunk=is_chunk)
-        known, node = self.tree.insert(request.sequence, tokens, request.job.priority, counted)
-        self.free_pages += max(0, known - request.protected) // self.page
+        shared, node = self.tree.insert(request.sequence, tokens, request.job.priority, counted)
+        self.free_pages += max(0, shared - request.protected) // self.page
         if request.finished or self.settings.rules.splits_prompt == "always":
             self._split_prompt(request, tokens)
         if not self.settings.rules.unified:
@@ -340,8 +340,8 @@ class Scheduler:
             if self.settings.rules.unified:
                 self._checkpoint(request, tokens)
             else:
-                known, _ = self.tree.insert(request.sequence, tokens, request.job.priority)
-                self.free_pages += max(0, known - request.protected) // self.page
+                shared, _ = self.tree.insert(request.sequence, tokens, request.job.priority)
+                self.free_pages += max(0, shared - request.protected) // self.page
                 self._split_prompt(request, tokens)
                 request.protected = tokens
         self.free_pages += cdiv(request.allocated, self.page) - request.protected // self.page

@@ -64,17 +64,17 @@ def _rank_weights(model: Model, shape: ModelShape, settings: Settings, facts: Fa
 def created_weights(
     model: Model, shape: ModelShape, settings: Settings, facts: Facts, place: RankPlace
 ) -> tuple[Placed, ...]:
-    built = as_built(model, shape, facts)
+    modules = as_built(model, shape, facts)
     expert_ranks = max(1, settings.tp_size // settings.ep_size)
     multiples = facts.weights.mxfp4_blackwell if 100 <= place.sm < 130 else MXFP4_TRITON
-    built = with_experts(built, lambda experts: _padded(experts, multiples, expert_ranks))
-    whole = _walk(built, settings, facts, place, settings.tp_size)
+    modules = with_experts(modules, lambda experts: _padded(experts, multiples, expert_ranks))
+    whole = _walk(modules, settings, facts, place, settings.tp_size)
     if settings.attn_dp_size > 1:
-        groups = _walk(built, settings, facts, place, settings.attn_tp_size)
+        groups = _walk(modules, settings, facts, place, settings.attn_tp_size)
         whole = choose_parts(whole, groups, _ATTENTION)
-        whole = choose_parts(whole, _walk(built, settings, facts, place, 1), ("embed",))
+        whole = choose_parts(whole, _walk(modules, settings, facts, place, 1), ("embed",))
     if settings.ep_size > 1:
-        share = with_experts(built, lambda experts: replace(experts, count=experts.count // settings.ep_size))
+        share = with_experts(modules, lambda experts: replace(experts, count=experts.count // settings.ep_size))
         whole = choose_parts(whole, _walk(share, settings, facts, place, expert_ranks), ("experts",))
     return whole
 

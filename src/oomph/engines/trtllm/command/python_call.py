@@ -24,15 +24,15 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     tree = parse(call.source)
     scope = Scope(tree, call.environment)
     assigned = _configs(tree)
-    built = []
+    results = []
     for node in engine_calls(tree, _PACKAGE, _NAMES):
         options, remarks, _ = scope.arguments(node, _POSITIONAL, _reader(scope, assigned))
         model = options.pop("model", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model is named")
         fields = fields_of(options, f"line {node.lineno}")
-        built.append(call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})), "llm"))
-    return built
+        results.append(call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})), "llm"))
+    return results
 
 
 def _configs(tree: ast.Module) -> dict[str, ast.Call]:

@@ -50,6 +50,6 @@ def _pytorch_backend(case: Case) -> bool:
     own = case.has("tr_weights", "tr_created", "tr_loaded", "tr_features", "tr_args", "tr_step", "tr_budget")
     if own or case.in_traceback("/_torch/", "create_py_executor") or case.within("1.0.0", "") is True:
         return True
-    built = case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context", "tr_oom")
+    is_engine = case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context", "tr_oom")
     programs = {str(observation.values.get("engine", "")) for observation in case.all("engine_named")}
-    return not built and bool(programs & {"trtllm-serve", "trtllm-bench", "TorchLlmArgs", "extra_llm_api_options"})
+    return not is_engine and bool(programs & {"trtllm-serve", "trtllm-bench", "TorchLlmArgs", "extra_llm_api_options"})

@@ -84,9 +84,9 @@ def match(case: Case) -> Finding | None:
 
 def _build(case: Case) -> Finding | None:
     """TensorRT's builder: a tactic or a plug-in's scratch space for the largest batch that the engine is built for."""
-    built = case.death.kind in ("tr_no_build", "tr_no_engine", "tr_oom") and case.stage == "other"
+    is_build = case.death.kind in ("tr_no_build", "tr_no_engine", "tr_oom") and case.stage == "other"
     in_build = case.memory and case.stage == "other" and case.in_traceback("build_engine", "/commands/build.py")
-    if not case.failed or not (built or in_build):
+    if not case.failed or not (is_build or in_build):
         return None
     tried, free = case.value("tr_no_build", "tried"), case.value("tr_no_build", "free")
     text = "The engine's build ran out of memory: its buffers are as large as the largest batch that it is built for."

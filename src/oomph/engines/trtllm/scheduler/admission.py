@@ -115,8 +115,8 @@ class Admission:
             return 0
         shared = self.pools.shared_blocks(request)
         block = self.windows[0].block
-        known = self.pools.shared_blocks(request, with_free=True) if with_free else shared
-        self.free_tokens[request] = min(known, request.prompt // block) * block
+        cached = self.pools.shared_blocks(request, with_free=True) if with_free else shared
+        self.free_tokens[request] = min(cached, request.prompt // block) * block
         return shared
 
     # ---- waiting for a block that another request computes -----------------------------------------------------------

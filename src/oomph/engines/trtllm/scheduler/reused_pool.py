@@ -39,14 +39,14 @@ class ReusedPool:
         size, beams = self.window.block, self.capacity.beams
         whole = cdiv(request.prompt, size)
         shareable = whole if beams == 1 else whole - 1
-        known = self._known(self._keys(request, request.prompt - 1)[:shareable])
+        cached = self._known(self._keys(request, request.prompt - 1)[:shareable])
         request.ids, request.tokens = [], request.prompt
-        for block in known:
+        for block in cached:
             self.queue.pop(block, None)
             self.users[block] += 1
             request.ids.append(block)
-        self._take(request, shareable - len(known) + (whole - shareable) * beams)
-        request.computed = len(known) * size
+        self._take(request, shareable - len(cached) + (whole - shareable) * beams)
+        request.computed = len(cached) * size
 
     def resize(self, request: Live, tokens: int) -> None:
         more = cdiv(tokens, self.window.block) - cdiv(request.tokens, self.window.block)
@@ -82,8 +82,8 @@ class ReusedPool:
 
     def shared_blocks(self, request: Live, *, with_free: bool = False) -> int:
         """countReusableBlocks: full blocks of its prompt that are in the tree, and in use by somebody."""
-        known = self._known(self._keys(request, request.prompt))
-        return len(known) if with_free else sum(self.users[block] > 0 for block in known)
+        cached = self._known(self._keys(request, request.prompt))
+        return len(cached) if with_free else sum(self.users[block] > 0 for block in cached)
 
     def new_block(self, request: Live) -> int | None:
         """findNewContextBlock: the first full block of its prompt that the tree does not have."""
@@ -96,13 +96,13 @@ class ReusedPool:
         return request.keys[: tokens // self.window.block]
 
     def _known(self, keys: list[int]) -> list[int]:
-        known = []
+        cached = []
         for key in keys:
             block = self.blocks.get(key)
             if block is None:
                 break
-            known.append(block)
-        return known
+            cached.append(block)
+        return cached
 
     def _take(self, request: Live, count: int) -> None:
         for _ in range(count):

@@ -75,8 +75,8 @@ def _not_a_value(word: str, before: str, options: Options) -> None:
     flag = options.by_name.get(before)
     if flag is None or flag.kind not in SWITCHES or word.lower() not in ("true", "false"):
         return
-    meant = before if word.lower() == "true" else negated(before) if flag.kind == "bool" else "leave it out"
-    instead = f"write {meant}" if meant.startswith("--") else meant
+    spelling = before if word.lower() == "true" else negated(before) if flag.kind == "bool" else "leave it out"
+    instead = f"write {spelling}" if spelling.startswith("--") else spelling
     raise CommandError(f"{before} takes no value: vLLM would stop with: unrecognized arguments: {word}; {instead}")
 
 

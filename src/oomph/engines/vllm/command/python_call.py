@@ -26,12 +26,12 @@ _MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM 
 def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:
     """One for each LLM(...) or EngineArgs(...) call of the source. `notes` are about the release."""
     tree = parse(call.source)
-    known = Scope(tree, call.environment)
+    scope = Scope(tree, call.environment)
     call = replace(call, environment={**call.environment, **_environment(tree)})
     options = options_of(release.version)
     out = []
     for node in _engine_calls(tree):
-        flags, call_notes = _keywords(node, known, options)
+        flags, call_notes = _keywords(node, scope, options)
         model = flags.pop("model", None) or str(options.by_field["model"].default)
         if not isinstance(model, str) or model.startswith("-"):
             raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")

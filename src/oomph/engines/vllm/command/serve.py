@@ -74,7 +74,7 @@ def last_release_with(error: arguments.NoSuchFlag, release: Engine) -> tuple[Eng
     """Nobody named the release: a flag that went means an older one, and a note says so. None where it was named."""
     if release.version_from not in ("newest known", _OLDER) or error.status.state != "gone":
         return None
-    last = [known for known in RELEASES if order(known) < order(error.status.until)][-1:]
+    last = [one for one in RELEASES if order(one) < order(error.status.until)][-1:]
     if not last or order(last[0]) >= order(release.version):
         return None
     note = f"{error.status.sentence}: nobody names a release, so this is planned as {last[0]}, the last that has it"
@@ -85,7 +85,7 @@ def _last_release_with_gguf(release: Engine) -> Engine | None:
     """The same for a GGUF file; None where the release was named, or reads GGUF itself."""
     if release.version_from != "newest known" or at(release.version).support.gguf_in_tree:
         return None
-    last = [known for known in RELEASES if at(known).support.gguf_in_tree][-1]
+    last = [one for one in RELEASES if at(one).support.gguf_in_tree][-1]
     return Engine(release.name, last, "the last with GGUF in its tree")
 
 

@@ -46,8 +46,8 @@ def human_int(text: str) -> int:
     if suffix.islower():
         return _int(str(int(_float(number) * _SUFFIX[suffix]))) if len(number) < 20 else _int(number)
     if "." in number:
-        meant = number + suffix.lower()
-        raise Refused(f"decimals are not allowed with binary suffixes like {suffix}; did you mean {meant}?")
+        spelling = number + suffix.lower()
+        raise Refused(f"decimals are not allowed with binary suffixes like {suffix}; did you mean {spelling}?")
     return _int(number) * _SUFFIX[suffix]
 
 
@@ -174,8 +174,8 @@ def check(flag: Flag, value: Any, options: Options) -> None:
 
 def check_keys(flag: Flag, value: Any, options: Options) -> str:
     """Refuse a key that the argument's config class does not have, or say that the release drops it."""
-    known = options.keys(flag.field)
-    unknown = [key for key in value if key not in known] if known and isinstance(value, dict) else []
+    keys = options.keys(flag.field)
+    unknown = [key for key in value if key not in keys] if keys and isinstance(value, dict) else []
     if not unknown:
         return ""
     key = unknown[0]
@@ -185,7 +185,7 @@ def check_keys(flag: Flag, value: Any, options: Options) -> str:
     elif span is not None:
         sentence = f"{short(key)} is gone since vLLM {span[1]}"
     else:
-        close = _close(key, known)
+        close = _close(key, keys)
         sentence = f"{short(key)} is not one of its keys" + (f"; did you mean {close}?" if close else "")
     if options.refuses_keys(flag.field):
         raise Refused(sentence)

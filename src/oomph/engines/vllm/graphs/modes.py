@@ -118,16 +118,16 @@ def capture_sizes(
     """The capture sizes in rising order; called only where graphs are on."""
     compilation = flags.get("compilation_config")
     compilation = compilation if isinstance(compilation, Mapping) else {}
-    wanted = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
+    explicit = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
     largest = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
-    if wanted is None and flags.get("cuda_graph_sizes"):
-        wanted = _old_sizes(flags["cuda_graph_sizes"], capture)
-    _verify_sizes(wanted, largest)
+    if explicit is None and flags.get("cuda_graph_sizes"):
+        explicit = _old_sizes(flags["cuda_graph_sizes"], capture)
+    _verify_sizes(explicit, largest)
     if 0 in (flags.get("max_cudagraph_capture_size"), compilation.get("max_cudagraph_capture_size")):
         raise Refused("ValidationError", _NO_SIZE)
     top = largest
     wide = capture.steps_of_16
-    if top is None and wanted is None and architecture == "GptOssForCausalLM":
+    if top is None and explicit is None and architecture == "GptOssForCausalLM":
         top, wide = capture.max_gpt_oss, True
     decode: list[int] = []
     if top is None:
@@ -140,8 +140,8 @@ def capture_sizes(
         elif capture.adds_max_seqs and seqs <= top:
             decode = [seqs]
     top = min(tokens, int(top))
-    if wanted is not None:
-        return _given_sizes(wanted, largest, tokens)
+    if explicit is not None:
+        return _given_sizes(explicit, largest, tokens)
     if flags.get("performance_mode") == "interactivity":
         small = list(range(1, min(top, 32) + 1))
         sizes = small + [n for n in _steps(top, wide) if n >= 8]

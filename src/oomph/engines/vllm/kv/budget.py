@@ -79,10 +79,10 @@ def available_kv(rank_input: RankInput) -> Term:
     weights, peak, outside = rank_input.terms.weights, rank_input.terms.activation, rank_input.terms.non_torch
     graphs, beside = _total(_graphs(rank_input)), _total(_beside(rank_input))
     left = budget - weights.bytes - peak.bytes - outside.bytes - graphs - beside
-    taken = counted(rank_input)
-    slacks = spread(*taken)
+    deductions = counted(rank_input)
+    slacks = spread(*deductions)
     low, high = left - worst_case(slacks), left + best_case(slacks)
-    parts = {"requested": budget, **{term.name: -term.bytes for term in taken if term.bytes}}
+    parts = {"requested": budget, **{term.name: -term.bytes for term in deductions if term.bytes}}
     return Term("available_kv", left, low, high, "formula", parts, why="requested - what profiling saw")
 
 

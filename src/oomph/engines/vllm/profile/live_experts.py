@@ -23,11 +23,11 @@ def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
         return False
     if scheme.bits == 4 or 100 <= batch.sm < 110:
         return batch.sm >= 100
-    taken = batch.rules.flashinfer_fp8
+    is_taken = batch.rules.flashinfer_fp8
     if scheme.strategy == "block":
         spread = batch.layout.expert_parallel and batch.layout.moe_ranks > 1
-        return batch.sm == 90 and (taken == "blocks" or (spread and taken == "blocks under EP"))
-    return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(taken)
+        return batch.sm == 90 and (is_taken == "blocks" or (spread and is_taken == "blocks under EP"))
+    return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(is_taken)
 
 
 def _humming(scheme: Scheme, batch: Batch) -> bool:

@@ -67,14 +67,14 @@ class Quantised(Struct, frozen=True):
 
 def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, *, described: bool = False) -> Quantised:
     """config/model.py ModelConfig._verify_quantization. `described`: --quantization-config says what a load does."""
-    support, known = facts.support, facts.values.quantization
+    support, methods = facts.support, facts.values.quantization
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
         if model.quantization
         else ""
     )
     if not own:
-        verify_value("quantization", flag, known)
+        verify_value("quantization", flag, methods)
         # a method for a checkpoint that is not quantised (weight_utils.py get_quant_config)
         if not flag:
             return Quantised()
@@ -100,11 +100,11 @@ def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, *, desc
             f"quantization method specified in the `quantization` argument ({flag}).",
         )
     if name in METHODS_THAT_LEFT:
-        verify_value("quantization", name, known)
-    taken = support.methods.get(name) if name in RENAMED.values() else None
+        verify_value("quantization", name, methods)
+    method = support.methods.get(name) if name in RENAMED.values() else None
     reordered = row is not None and not row.desc_act and _desc_act(model)
     refusal = ("ValidationError", DESC_ACT_REFUSED) if reordered else None
-    return Quantised(name, (taken or row) if row else None, refusal)
+    return Quantised(name, (method or row) if row else None, refusal)
 
 
 def _without_config(method: str, refusals: Refusals) -> tuple[str, str] | None:
@@ -120,8 +120,8 @@ def verify_card_format(quantised: Quantised, model: Model, gpu: Device, facts: C
     if platform is None or not quantised.name:
         return
     name = quantised.name.removesuffix("_marlin")  # whose overrides are CUDA's alone
-    taken = facts.rocm | facts.rocm_for_a_while if platform == "rocm" else facts.xpu
-    if name not in taken and (platform == "rocm" or (platform == "xpu" and facts.xpu_checks)):
+    formats = facts.rocm | facts.rocm_for_a_while if platform == "rocm" else facts.xpu
+    if name not in formats and (platform == "rocm" or (platform == "xpu" and facts.xpu_checks)):
         raise Refused("ValidationError", f"{name} quantization is currently not supported in {platform}.")
     scheme = model.quantization.scheme if model.quantization else None
     is_nvfp4 = scheme is not None and (scheme.kind, scheme.bits, scheme.group_size) == ("float", 4, 16)

@@ -100,8 +100,8 @@ def verify_draft_model(draft: Model, flag_set: FlagSet, checks: FlagChecks) -> N
     tp = flag_set.draft_tp or flag_set.tp
     if draft.num_heads and draft.num_heads % tp:
         raise Refused("ValidationError", HEADS_REFUSED.format(heads=draft.num_heads, tp=tp))
-    known = replace(flag_set, draft_vocab=draft.vocab_size)
-    verify_flags(checks.vocabularies, known)
+    with_draft = replace(flag_set, draft_vocab=draft.vocab_size)
+    verify_flags(checks.vocabularies, with_draft)
 
 
 def _method(method: str, named: str) -> str:
@@ -126,7 +126,7 @@ def mamba_mode(
     if not traits.has_state:
         return "", prefix
     supports_all = model.architecture in MAMBA_ALL
-    wanted = str(flags.get("mamba_cache_mode") or "none")
+    mode = str(flags.get("mamba_cache_mode") or "none")
     match facts.states.prefix_modes:
         case "never":
             return "none", False
@@ -134,11 +134,11 @@ def mamba_mode(
             return ("all", True) if prefix and supports_all else ("none", False)
     if not prefix:
         return "none", False
-    if wanted == "none":
+    if mode == "none":
         if facts.states.prefix_modes == "align" or not supports_all:
             return "align", True
         return ("align" if facts.states.prefix_modes == "all_or_align_spec" and spec.method else "all"), True
-    return ("align" if wanted == "all" and (not supports_all or not facts.states.mode_all) else wanted), True
+    return ("align" if mode == "all" and (not supports_all or not facts.states.mode_all) else mode), True
 
 
 def model_runner(

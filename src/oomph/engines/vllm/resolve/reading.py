@@ -30,7 +30,7 @@ def _unquantised(model: Model) -> Model:
 
 def _changed(model: Model, facts: Facts, sm: int) -> Model:
     readings = {(r.method, r.format): r.becomes for r in facts.readings.schemes}
-    known = facts.structure.habits(sm)
+    habits = facts.structure.habits(sm)
 
     def read(scheme: Scheme | None) -> Scheme | None:
         return scheme if scheme is None else readings.get((scheme.method, scheme.format), scheme)
@@ -38,8 +38,8 @@ def _changed(model: Model, facts: Facts, sm: int) -> Model:
     def module(built: Module) -> Module:
         if isinstance(built, Param):
             return built
-        own = built.other if isinstance(built, Experts) and built.only and built.only not in known else built.scheme
-        if isinstance(built, Linear) and built.quantised_by and built.quantised_by not in known:
+        own = built.other if isinstance(built, Experts) and built.only and built.only not in habits else built.scheme
+        if isinstance(built, Linear) and built.quantised_by and built.quantised_by not in habits:
             own = None
         scheme = read(own)
         return built if scheme is built.scheme else replace(built, scheme=scheme)

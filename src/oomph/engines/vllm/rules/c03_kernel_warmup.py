@@ -25,8 +25,8 @@ FRAMES = frozenset({"kernel_warmup", "flashinfer_autotune", "deep_gemm_warmup"})
 @rule("cudagraph_capture", "sampler_warmup", at_stage=True, over=("C01", "P04"))
 def match(case: Case) -> Finding | None:
     own = any("/warmup/" in path for path in case.death.files) or not FRAMES.isdisjoint(case.death.functions)
-    seen = case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
-    if not own and not seen and not case.before("autotune", "kernel_warmup"):
+    is_seen = case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
+    if not own and not is_seen and not case.before("autotune", "kernel_warmup"):
         return None
     if not own and (case.stage == "sampler_warmup" or case.before("capture_begin")):
         return None  # the estimate of the graphs prints a capture's lines, too

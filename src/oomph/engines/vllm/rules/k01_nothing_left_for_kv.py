@@ -31,14 +31,14 @@ def match(case: Case) -> Finding | None:
     text = "Nothing is left for the KV cache"
     text += f": {gib(kv)}." if kv is not None else "."
     parts = [(name, case.account.get(name)) for name in ("weights", "consumed", "activations", "context", "graphs")]
-    known = [f"{gib(n)} of {name}" for name, n in parts if n]
+    sizes = [f"{gib(n)} of {name}" for name, n in parts if n]
     budget = case.account.budget or (round(case.util * total) if total else 0)
-    if budget and known:
+    if budget and sizes:
         text += (
-            f" The budget is {case.util:g} x {gib(total or 0)} = {gib(budget)}; {' + '.join(known)} are taken from it."
+            f" The budget is {case.util:g} x {gib(total or 0)} = {gib(budget)}; {' + '.join(sizes)} are taken from it."
         )
-    elif known:
-        text += f" Before it come {' + '.join(known)}, out of {case.util:g} of the card."
+    elif sizes:
+        text += f" Before it come {' + '.join(sizes)}, out of {case.util:g} of the card."
     if total and weights and weights > budget:
         text += " The weights alone are above the budget."
     missing = GIB - (kv if kv is not None else 0)

@@ -28,9 +28,9 @@ def match(case: Case) -> Finding | None:
         return None
     if "fp8" in case.rebuilt.model.lower():
         return None
-    known = f"vLLM {case.version}" if case.version else "a release before 0.16"
+    release = f"vLLM {case.version}" if case.version else "a release before 0.16"
     worse = case.within("0.13.0", "0.16.0")
-    text = f"--quantization fp8 converts this 16-bit checkpoint while it is loaded, and {known} " + (
+    text = f"--quantization fp8 converts this 16-bit checkpoint while it is loaded, and {release} " + (
         "keeps the 16-bit originals alive meanwhile, so the peak is above the 16-bit size."
         if worse
         else "holds all of it in 16 bits before it converts it."

@@ -77,19 +77,19 @@ class CountPool:
         slots = min(main + self.c.lookahead, self.c.max_model_len)
         if slots <= req.next_slots:
             return True
-        known = req.processed(self.c)
+        processed = req.processed(self.c)
         grown = []
         inner: dict[int, int] = {}  # 1: this chunk keeps a state inside itself
         for i, group in enumerate(self.groups):
             if group.kind == "align":
-                self._give_states(req, i, known)
+                self._give_states(req, i, processed)
                 required = max(cdiv(main, group.block_size) + group.drafts, lens[i])
                 grown.append(required)
                 inner[i] = self._keeps_inside(req, i, main) if group.checkpoint else 0
                 need += group.count * min(required - lens[i], 1 + inner[i])
                 continue
             if group.kind not in ("full", "state"):
-                past = max(0, known - group.drafts) if group.kind == "all" and self.margin else known
+                past = max(0, processed - group.drafts) if group.kind == "all" and self.margin else processed
                 skipped = min(group.skipped(past), lens[i])
                 if skipped > skips[i]:
                     self.free += group.count * (skipped - skips[i])

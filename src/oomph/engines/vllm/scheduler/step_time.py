@@ -179,9 +179,9 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
             width = mixer.head_dim + mixer.head_dim_v
             if mixer.kind == "mla":
                 width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
-            wanted = kinds.get(mixer.kind, "full")
-            span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
-            same = [i for i, group in enumerate(groups) if group.kind == wanted and group.span == span]
+            kind = kinds.get(mixer.kind, "full")
+            span = mixer.window if kind == "window" else mixer.chunk if kind == "chunk" else 0
+            same = [i for i, group in enumerate(groups) if group.kind == kind and group.span == span]
             at = same or [i for i, group in enumerate(groups) if group.kind not in RECURRENT]
             if at:
                 flops[at[0]] += 2.0 * mixer.num_heads * width

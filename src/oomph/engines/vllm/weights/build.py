@@ -42,9 +42,9 @@ _INPUTS = {"vision": frozenset({"image", "video"}), "audio": frozenset({"audio"}
 
 def _unused_towers(run: Run) -> frozenset[str]:
     """interfaces.py _mark_tower_model: an encoder goes where a prompt may have none of its inputs, others stay."""
-    known = {modality.name for modality in run.model.modalities}
+    names = {modality.name for modality in run.model.modalities}
     allowed = run.settings.flags.multimodal.modalities
-    kinds = (kind for kind, inputs in _INPUTS.items() if inputs & known and not inputs & allowed)
+    kinds = (kind for kind, inputs in _INPUTS.items() if inputs & names and not inputs & allowed)
     return frozenset(kinds) if len(run.model.towers) > 1 else frozenset()
 
 
@@ -58,10 +58,10 @@ def build_for(run: Run, rank: Rank) -> Build:
         if model.architecture in facts.weights.unscaled
         else method or (settings.quantization or "" if facts.weights.online_scales else "")
     )
-    known = facts.structure.habits(sm)
-    borrowed = f"{model.architecture} by transformers" in known
-    if borrowed and "attention in the tree of transformers' modules" not in known:
-        known, scaled = known - {"attention scales as buffers"}, ""
+    habits = facts.structure.habits(sm)
+    borrowed = f"{model.architecture} by transformers" in habits
+    if borrowed and "attention in the tree of transformers' modules" not in habits:
+        habits, scaled = habits - {"attention scales as buffers"}, ""
     kv = model.quantization.kv_cache if model.quantization else ""
     dtype = TORCH[settings.dtype]
     return Build(
@@ -74,7 +74,7 @@ def build_for(run: Run, rank: Rank) -> Build:
         kv_scales=facts.creation.kv_scales(scaled, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=settings.enforce_eager and scaled_rotary(model),
-        habits=known,
+        habits=habits,
         separate_tied_head=facts.weights.separate_tied_head,
         head_quantised=method in facts.weights.quantised_heads,
         experts=expert_setting(facts, sm, settings.flags, run.deployment.environment, "" if method else online),

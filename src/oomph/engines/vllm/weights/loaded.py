@@ -129,8 +129,8 @@ def _weights(of: _Load) -> WeightsPlan:
     online = online_scheme(of.traits.model, of.quantization)
     registered = kinds
     if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
-        chosen = build.experts
-        stored = ExpertSetting(online_multiple=chosen.online_multiple, online_pairs=chosen.online_pairs)
+        experts = build.experts
+        stored = ExpertSetting(online_multiple=experts.online_multiple, online_pairs=experts.online_pairs)
         places = created(of.traits.model, replace(build, experts=stored))
         registered = tuple(Counter(place.tensors for place in places).items())
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
