@@ -490,7 +490,7 @@ def test_steps_that_begin_before_a_request_comes(count: int, arrival: int | None
     loop: Any = SimpleNamespace(
         clients=SimpleNamespace(arrival=None if arrival is None else (arrival, "a request")), now=0,
         capacity=SimpleNamespace(beams=1), time=SimpleNamespace(fixed=lambda rows, tokens: 10),
-        decode_time=SimpleNamespace(series=lambda tokens, step: 0),
+        decode_time=SimpleNamespace(all_series=lambda contexts, step: 0),
     )  # fmt: skip
     request: Any = SimpleNamespace(tokens=1)
     assert CapacityLoop._steps_before_arrival(loop, [request], count) == steps

@@ -270,10 +270,11 @@ def answers(query: str, ids: Iterable[str]) -> list[str]:
 
 def is_anothers(query: str, model_id: str) -> bool:
     """Whether the name begins with a word that nobody typed: 'llama 3.1 8b' in Hermes-3-Llama-3.1-8B. Or it has two
-    that say which model: 'mistral 8b' in Mistral-NeMo-Minitron-8B."""
+    that say which model: 'mistral 8b' in Mistral-NeMo-Minitron-8B. Or it is the unquantised twin of what was named."""
     answer = rank(query, model_id)
     more = distinct(model_id.rpartition("/")[2]) - distinct(query)
-    return answer is not None and (bool(answer[1]) or sum(len(word) >= _TELLING for word in more) >= 2)
+    is_other = sum(len(word) >= _TELLING for word in more) >= 2 or "unquantized" in more
+    return answer is not None and (bool(answer[1]) or is_other)
 
 
 def core(family_name: str) -> str:

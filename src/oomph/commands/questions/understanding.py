@@ -197,6 +197,7 @@ def _take_file_types(text: Text) -> list[str]:
 
 def _take_model(text: Text) -> str:
     from oomph import catalog
+    from oomph.catalog import names
 
     for start, end in spans(text):
         name = text.text[start:end]
@@ -206,7 +207,8 @@ def _take_model(text: Text) -> str:
             if kind and (ids_of_kind := catalog.answers(f"{name} {kind[1]}")):
                 text.drop(kind.start(), kind.end())
                 ids, name = ids_of_kind, f"{name} {kind[1]}"
-            return ids[0] if len(ids) == 1 or _are_one(ids) else name
+            is_one = (len(ids) == 1 or _are_one(ids)) and not names.is_anothers(name, ids[0])
+            return ids[0] if is_one else name
     for start, end in text.words():
         name = text.text[start:end]
         if ("/" in name and re.fullmatch(r"[\w.-]+/[\w.:-]+", name)) or (_SIZED.match(name) and not is_gpu(name)):

@@ -28,8 +28,8 @@ def match(case: Case) -> Finding | None:
         return None
     pid, name = orphan.values.get("pid"), orphan.values.get("name")
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
-    held = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
-    text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{held}"
+    sentence = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
+    text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{sentence}"
     remedies = (
         ("end_process", pid),
         "init",
