@@ -33,7 +33,7 @@ QUESTIONS = [
 
 
 def test_none_is_written_twice() -> None:
-    assert len(QUESTIONS) == len(dict(QUESTIONS)) == 438
+    assert len(QUESTIONS) == len(dict(QUESTIONS)) == 439
 
 
 @pytest.mark.parametrize(("question", "command"), QUESTIONS)

@@ -99,10 +99,17 @@ def is_gpu(name: str) -> bool:
     try:
         return bool(parse_gpus(low))
     except CommandError as refused:
-        is_asked = isinstance(refused, NoSize) or (has_digit and isinstance(refused, SeveralCards))
+        is_asked = isinstance(refused, NoSize) or (isinstance(refused, SeveralCards) and (has_digit or _is_series(low)))
         return is_asked and "," not in low and not _SPEAKING.intersection(low.split())
     except OomphError:
         return False
+
+
+def _is_series(low: str) -> bool:
+    """Whether it begins as cards of the table do: "jetson orin", "quadro rtx"."""
+    from oomph.facts.gpus import rows
+
+    return low.split()[0] in {row.name.split()[0].lower() for row in rows()}
 
 
 ARTICLE = late_pattern(r"^(?:(?:an?|my|the|eine[mrn]?|une?|una)\s+|我有|我的)(?=\S)", re.IGNORECASE)
