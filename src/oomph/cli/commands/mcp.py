@@ -21,8 +21,10 @@ def command(http: bool, port: int, root: str) -> None:
     except ModuleNotFoundError:
         raise CannotPlan("the package mcp is not installed", hint="pip install 'oomph[mcp]'") from None
     from oomph.agents.server import build
+    from oomph.cli.lasting import collect_often
 
     server = build(root)
+    collect_often()
     if http:
         server.run("streamable-http", host="127.0.0.1", port=port)
     else:

@@ -23,8 +23,10 @@ def command(port: int, no_browser: bool, root: str, public: str) -> None:
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as missing:
         raise CannotPlan(f"the package {missing.name} is not installed", hint="pip install 'oomph[ui]'") from None
+    from oomph.cli.lasting import collect_often
     from oomph.web.server import serve, serve_publicly
 
+    collect_often()
     if public:
         serve_publicly(port, public)
         return

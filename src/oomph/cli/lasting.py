@@ -1,0 +1,10 @@
+"""Commands that go on for days: the page, the server for agents, a server that is watched."""
+
+import gc
+
+_OFTEN = (700, 10, 10)  # as CPython begins; a short command waits for many more (cli/main.py), which here would pile up
+
+
+def collect_often() -> None:
+    gc.freeze()  # modules and tables are not looked at again
+    gc.set_threshold(*_OFTEN)
