@@ -42,7 +42,7 @@ def test_memory_is_told_by_parts_that_sum_up(tmp_path: Path) -> None:
 def test_a_snapshot_in_which_nothing_failed_says_where_the_memory_is(tmp_path: Path) -> None:
     standing = {**snapshots.dying([]), "device_traces": []}
     answer = oomph.explain(Path(snapshots.write(tmp_path / "s.pickle", standing)))
-    assert answer.failed is False
+    assert answer.failed is False and answer.cause.sure
     assert "KV cache 4.00 GiB" in answer.cause.text
     assert len(answer.text().splitlines()) <= 14
 
