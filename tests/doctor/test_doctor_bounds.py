@@ -11,7 +11,7 @@ import pytest
 from oomph.doctor.beside import read_gpus
 from oomph.doctor.diagnose import _unused
 from oomph.doctor.enrich import names
-from oomph.doctor.explain import explain, observe_raw, read_case
+from oomph.doctor.explain import _with_others, explain, observe_raw, read_case
 from oomph.doctor.ledger import _at_oom
 from oomph.doctor.reading.doubt import find_doubt
 from oomph.doctor.reading.failure import _ends
@@ -22,6 +22,7 @@ from oomph.doctor.threads.posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.engines.common.inferred import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text
+from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, gib
 
 START = """INFO 05-30 01:45:01 [api_server.py:1287] vLLM API server version 0.21.0
@@ -194,3 +195,10 @@ processes.
     explanation = explain(text, plan=False)
     assert explanation.cause.id == "D01"
     assert any("gpu_memory_utilization" in one.change.flags for one in explanation.remedies) is fits
+
+
+@pytest.mark.parametrize(("others", "used"), [(None, 0), (0, 0), (5, 5), (1 << 62, 0)])
+def test_what_others_hold_counts_where_the_text_says_it(others: int | None, used: int) -> None:
+    (card,) = parse_gpus("RTX 4090")
+    case: Any = SimpleNamespace(account={} if others is None else {"others": others}, gpus=(card,))
+    assert _with_others(case)[0].used_bytes == used

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from oomph.engines.vllm.command.container import refusal
+from oomph.engines.vllm.command.values import Refused as ValueRefused, json_value
 from oomph.engines.vllm.kv import check as kv_check
 from oomph.engines.vllm.kv.dtypes import TURBOQUANT, token_bytes
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.resolve.backend_query import fa_version
 from oomph.engines.vllm.resolve.verify import verify_parallel
+from oomph.facts.vllm.flags import options_of
+from oomph.facts.vllm.versions import NEWEST
 
 
 @pytest.mark.parametrize(
@@ -65,3 +68,13 @@ def test_an_odd_number_of_heads_is_served_by_one_gpu(ranks: int, is_refused: boo
 def test_the_image_starts_the_program_itself(words: str, left_out: str) -> None:
     said = refusal("vllm/vllm-openai:v0.21.0", words.split())
     assert left_out in said if left_out else said == ""
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(1 << 16, True), ((1 << 16) + 1, False)])
+def test_json_is_as_long_as_an_argument_may_be(length: int, is_read: bool) -> None:
+    text = '{"a": 1}' + " " * (length - 8)
+    if is_read:
+        assert json_value(text, options_of(NEWEST), human=False) == {"a": 1}
+        return
+    with pytest.raises(ValueRefused, match="characters of JSON"):
+        json_value(text, options_of(NEWEST), human=False)
