@@ -43,6 +43,24 @@ def test_a_gpu_that_is_typed_while_a_log_is_read_is_asked_with_the_log(page: Any
     assert "gemma-4-31b" in page.inner_text("#view").lower()
 
 
+def test_a_gpu_that_was_selected_as_a_whole_is_typed_over_though_an_answer_names_another(page: Any) -> None:
+    """The answer comes between the selection and the first key."""
+    paste(page, FITS)
+    settled(page, "FITS")
+    page.focus("#gpu")
+    page.press("#gpu", "Control+A")
+    page.evaluate(
+        """async () => {
+            const {place} = await import("/place.js"), {drawGpu} = await import("/read.js");
+            place.gpu = "2x RTX 3090";
+            drawGpu();
+        }"""
+    )
+    assert page.input_value("#gpu") == "2x RTX 3090"
+    page.keyboard.type("H100")
+    assert page.input_value("#gpu") == "H100"
+
+
 def test_a_card_that_was_chosen_is_there_again_behind_a_log_of_another_one(page: Any) -> None:
     paste(page, GEMMA)
     page.wait_for_selector("#view:not(.stale) .view.explain")

@@ -13,11 +13,16 @@ export function drawRead() {
   drawGpu();
 }
 
-// The field shows whose GPUs they are. What the user is typing there is not touched.
+// The field shows whose GPUs they are. What the user is typing there is not touched; what was selected as a whole, to be
+// typed over, is still.
 export function drawGpu() {
   const field = $("gpu"), value = place.gpu;
   const typing = document.activeElement === field && field.value !== field.dataset.shown;
-  if (!typing && field.value !== value) field.value = value;
+  if (!typing && field.value !== value) {
+    const whole = document.activeElement === field && field.selectionStart === 0 && field.selectionEnd === field.value.length;
+    field.value = value;
+    if (whole) field.select();
+  }
   if (!typing) field.dataset.shown = value;
   $("gpu-from").textContent = !value ? (place.live ? "this machine's" : "") : place.chosen ? "" : "from your text";
 }
