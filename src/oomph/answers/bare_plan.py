@@ -50,10 +50,10 @@ def parse_given(pins: Mapping[str, int | str], terms: Sequence[str]) -> dict[str
     out = {}
     for name, value in pins.items():
         if name not in terms:
-            choices = (
+            sentence = (
                 f"the terms are {', '.join(terms)}" if terms else "this engine's plan has no term that can be given"
             )
-            raise CommandError(f"--given {name}: {choices}")
+            raise CommandError(f"--given {name}: {sentence}")
         if isinstance(value, bool) or (isinstance(value, int) and value < 0):
             raise CommandError(f"--given {name}: {value} is not a number of bytes")
         out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")

@@ -1,4 +1,4 @@
-"""Commands that go on for days: the page, the server for agents, a server that is watched."""
+"""Commands that go on for days: the page and the server for agents."""
 
 import gc
 

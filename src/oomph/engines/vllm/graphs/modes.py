@@ -18,10 +18,9 @@ _UNCOMPILED = (0, "0", "NONE", "none")
 def breaks_graphs(architecture: str, environment: Mapping[str, str], capture: Capture, vendor: str) -> bool:
     """Graphs are cut while they are captured (_maybe_enable_breakable_cudagraph), which needs no torch.compile."""
     text = environment.get("VLLM_USE_BREAKABLE_CUDAGRAPH", "")
-    usual = architecture in capture.broken_by_default
-    usual = usual and not (vendor == "amd" and architecture in capture.compiled_on_amd)
-    wanted = text == "1" if text in ("0", "1") else usual
-    return bool(capture.breakable) and wanted
+    is_compiled_here = vendor == "amd" and architecture in capture.compiled_on_amd
+    by_default = architecture in capture.broken_by_default and not is_compiled_here
+    return bool(capture.breakable) and (text == "1" if text in ("0", "1") else by_default)
 
 
 def compiles(flags: Mapping[str, Any], *, breakable: bool = False) -> bool:

@@ -39,8 +39,8 @@ def build(
         time = step_time(deployment, _quantised(run), plan, resolved, groups, sources, factors)
     has_experts = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     device = deployment.gpus[0]
-    source = speed_error if device.vendor == "nvidia" else taken_over
-    error = source(has_experts, layout_of(device.name, resolved.tensor_parallel_size))
+    error_of = speed_error if device.vendor == "nvidia" else taken_over
+    error = error_of(has_experts, layout_of(device.name, resolved.tensor_parallel_size))
     notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
     return Built(
         config=config,
