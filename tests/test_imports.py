@@ -21,7 +21,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("facts",),
     ("catalog",),
     ("sources",),
-    ("engines.protocol", "engines.registry"),  # the registry imports engines by name, when they are asked for
+    # the registry imports engines by name, when they are asked for
+    ("engines.values", "engines.protocol", "engines.registry"),
     ("commands",),
     ("logs",),
     ("engines.common",),

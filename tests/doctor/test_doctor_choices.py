@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from oomph.doctor import diagnose
-from oomph.doctor.case import build
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import _is_path
 from oomph.doctor.ledger import account
 from oomph.doctor.prior import contradiction
 from oomph.doctor.reading.failing_stage import AT_RUN_TIME, failing_stage
 from oomph.doctor.reading.last_signs import cut_statement
+from oomph.doctor.reading.new_case import build_case
 from oomph.doctor.reading.stages import Death, _child
 from oomph.doctor.rebuild import _as_many
 from oomph.doctor.rule import Finding, Tier
@@ -160,7 +160,7 @@ def test_what_an_assertion_is_about_by_its_folder(place: str) -> None:
 def test_the_words_around_a_failure_are_those_of_sixty_lines(far: int, is_near: bool) -> None:
     failure = Observation(100, "torch_oom", {}, text="torch.OutOfMemoryError: CUDA out of memory.")
     lines = [Line(100, failure.text), Line(100 + far, "some_function was called")]
-    case = build(sorted(lines, key=lambda line: line.number), (failure,))
+    case = build_case(sorted(lines, key=lambda line: line.number), (failure,))
     assert ("some_function" in case.text) is is_near
 
 
@@ -184,7 +184,7 @@ def test_four_further_causes_at_the_most(count: int, monkeypatch: pytest.MonkeyP
     ranked = [(rules()[0], Finding(Tier.LIKELY, "words", (), (), ())) for _ in range(count)]
     monkeypatch.setattr(diagnose, "candidates", lambda case, engine: ranked)
     failure = Observation(1, "torch_oom", {}, text="torch.OutOfMemoryError: CUDA out of memory.")
-    told = diagnose.explain_case(build([Line(1, failure.text)], (failure,)))
+    told = diagnose.explain_case(build_case([Line(1, failure.text)], (failure,)))
     assert len(told.candidates) == min(count - 1, 4)
 
 
@@ -209,7 +209,7 @@ def test_tensors_of_the_profiled_cache_are_counted_by_the_size_that_failed(tried
 def test_resident_memory_grows_over_three_readings_by_a_third(sizes: tuple[int, ...], grows: bool) -> None:
     rule = next(rule for rule in rules() if rule.id == "R07")
     readings = tuple(Observation(line, "rss", {"rss": size}) for line, size in enumerate(sizes, 1))
-    case = build([Line(one.line, "rss") for one in readings], readings)
+    case = build_case([Line(one.line, "rss") for one in readings], readings)
     assert (rule.match(case) is not None) is grows
 
 
@@ -223,7 +223,7 @@ def test_a_kill_names_what_the_process_held() -> None:
     for size, words in ((None, "of anonymous memory"), (2 * GIB, "2.00 GiB of shared")):
         values: dict[str, Any] = {"anon": GIB, **({} if size is None else {"shmem": size})}
         killed = Observation(1, "host_kill", values, text="Out of memory: Killed process 1")
-        told = rule.match(build([Line(1, killed.text)], (killed,)))
+        told = rule.match(build_case([Line(1, killed.text)], (killed,)))
         assert told is not None and "1.00 GiB of anonymous" in told.text and words in told.text
 
 

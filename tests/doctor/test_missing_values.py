@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from oomph.doctor.case import build
 from oomph.doctor.explain import explain_case
+from oomph.doctor.reading.new_case import build_case
 from oomph.logs.clean import lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import read_paths
@@ -27,4 +27,4 @@ def test_explains_whatever_is_missing(fixture: Path) -> None:
             replace(o, values={name: value for name, value in o.values.items() if chosen.random() < keep})
             for o in observations
         )
-        assert explain_case(build(cleaned, poorer)).text()
+        assert explain_case(build_case(cleaned, poorer)).text()

@@ -22,13 +22,13 @@ from msgspec.structs import replace
 from stored_answers import Row, check_table
 from toy_cases import NUMBERS, SIZES, explained
 
-from oomph.doctor.case import build
 from oomph.doctor.ledger import account
 from oomph.doctor.reading.doubt import find_doubt
 from oomph.doctor.reading.failing_stage import failing_stage
 from oomph.doctor.reading.failure import find_failure
 from oomph.doctor.reading.guesses import guess
 from oomph.doctor.reading.milestones import milestone
+from oomph.doctor.reading.new_case import build_case
 from oomph.doctor.reading.stages import chosen_run, death
 from oomph.doctor.reading.story import told_stage
 from oomph.doctor.reading.tracebacks import behind, traceback
@@ -131,7 +131,7 @@ def answer(seed: int) -> Any:
     books = account(observations, ended, util)
     parts += [books.total, books.unaccounted, [(entry.term, entry.bytes) for entry in books.entries]]
     if seed % EACH == 0:
-        case = build(lines, observations)
+        case = build_case(lines, observations)
         rebuilt = replace(case.rebuilt, version=case.rebuilt.version or RELEASE)
         parts.append(explained(replace(case, rebuilt=rebuilt)))
     return ended.failed, ended.stage, ended.basis, ended.line, ended.kind, ended.functions, ended.files, parts

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.answers.plan import load, plan
-from oomph.engines.protocol import FitKnobs
+from oomph.engines.values import FitKnobs
 from oomph.engines.vllm.resolve.backend_query import kernel_blocks
 from oomph.errors import OomphError
 from oomph.facts.gpus import find

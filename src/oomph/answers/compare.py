@@ -7,8 +7,9 @@ from msgspec import Struct
 from oomph.answers.bare_plan import load, run
 from oomph.answers.inspection.weights import by_role
 from oomph.answers.under_load import Demand, UnderLoad, under_load
-from oomph.engines.protocol import EngineProtocol, Offer, fills
+from oomph.engines.protocol import EngineProtocol, fills
 from oomph.engines.registry import all_engines, engine_named
+from oomph.engines.values import Offer
 from oomph.errors import CannotPlan, CommandError, InputError
 from oomph.ir import Device, Model, Plan
 from oomph.ir.objective import reads_well, serving_objective, slowness

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from oomph.doctor.attempts import with_attempts
 from oomph.doctor.beside import read_command, read_gpus
-from oomph.doctor.case import Case, build, place
+from oomph.doctor.case import Case, place
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.reading.meanings import FAILURES, TROUBLES
+from oomph.doctor.reading.new_case import build_case
 from oomph.doctor.reading.prose import is_about
 from oomph.doctor.reading.sizes import with_size
 from oomph.doctor.reading.story import speaks_of_failure
@@ -231,7 +232,7 @@ def case_of(
             _refuse(raw)
     devices = gpus or (deployment.gpus if deployment else ())
     engine = deployment.engine.name if deployment is not None and not deployment.model else ""  # --engine is obeyed
-    case = build(lines, observations, devices, engine)
+    case = build_case(lines, observations, devices, engine)
     notes = (*raw.notes, *case.notes)
     if deployment is not None:
         other = bool(case.rebuilt.engine) and deployment.engine.name not in ("", case.rebuilt.engine)

@@ -13,8 +13,9 @@ from oomph import catalog
 from oomph.answers.bare_plan import run
 from oomph.commands import to_command
 from oomph.commands.call import quote
-from oomph.engines.protocol import EngineProtocol, Offer, fills
+from oomph.engines.protocol import EngineProtocol, fills
 from oomph.engines.registry import engine_of
+from oomph.engines.values import Offer
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from oomph.commands.call import quote
-from oomph.engines.protocol import EngineProtocol, Offer, Way
+from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import engine_named
+from oomph.engines.values import Offer, Way
 from oomph.errors import CannotPlan
 from oomph.ir import Device, Plan
 from oomph.ir.objective import (

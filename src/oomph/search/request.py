@@ -7,8 +7,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.protocol import FitKnobs, fills
+from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
+from oomph.engines.values import FitKnobs
 from oomph.errors import CannotPlan, NoKernels, OomphError
 from oomph.ir import Deployment, Device, Experts, Model, State
 from oomph.ir.deployment import Place

@@ -10,8 +10,9 @@ from oomph.answers.plan import run, with_advice
 from oomph.commands.deployments import Entry
 from oomph.commands.questions import Understood
 from oomph.doctor.explanation import Explanation
-from oomph.engines.protocol import Control, fills
+from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
+from oomph.engines.values import Control
 from oomph.errors import CommandError, OomphError
 from oomph.ir import STAGES, Deployment, Device, Plan
 from oomph.sources.gpu import parse_gpus

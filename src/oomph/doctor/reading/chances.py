@@ -9,8 +9,8 @@ from oomph.doctor.reading.meanings import ORDER, TROUBLES, stage_of
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.prose import Chances, mixed, probability
 from oomph.doctor.reading.story import passed_stages, told_stages
-from oomph.engines.protocol import Words
 from oomph.engines.registry import DEFAULT, engine_named
+from oomph.engines.values import Words
 from oomph.ir import StageName
 from oomph.ir.evidence import Question, StageChance, asserts
 

@@ -1,6 +1,6 @@
 """What of llama.cpp's flags the page lets people move."""
 
-from oomph.engines.protocol import Control
+from oomph.engines.values import Control
 
 CONTROLS = (
     Control("ctx_size", "Context", "steps", "n_ctx"),

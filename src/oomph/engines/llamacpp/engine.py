@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import EngineProtocol, Words, part
+from oomph.engines.protocol import EngineProtocol, part
+from oomph.engines.values import Words
 from oomph.ir import Deployment, Engine, Model
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import repository_of_files
-from oomph.engines.protocol import Offer, Planner, Way
+from oomph.engines.values import Offer, Planner, Way
 from oomph.errors import OomphError
 from oomph.ir import Device, Plan
 from oomph.sources import place

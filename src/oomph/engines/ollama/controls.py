@@ -1,6 +1,6 @@
 """What of Ollama's flags the page lets people move."""
 
-from oomph.engines.protocol import Control
+from oomph.engines.values import Control
 
 CONTROLS = (
     Control("num_ctx", "Context", "steps"),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP, GgufEngine
-from oomph.engines.protocol import Words, part
+from oomph.engines.protocol import part
+from oomph.engines.values import Words
 from oomph.ir import Deployment, Engine, Model
 from oomph.units import MIB
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.offer import USUAL, Choice, ways_of
 from oomph.engines.llamacpp.source import repository_of_files
-from oomph.engines.protocol import Offer, Planner, Way
+from oomph.engines.values import Offer, Planner, Way
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir import Device

@@ -2,8 +2,8 @@
 
 from oomph.emit.resources import Host, needs_of
 from oomph.engines.common.checkpoint import load_checkpoint
-from oomph.engines.protocol import Container
 from oomph.engines.sglang.command.serve import to_words
+from oomph.engines.values import Container
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan

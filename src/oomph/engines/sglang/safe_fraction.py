@@ -5,11 +5,11 @@ from math import floor
 
 from msgspec import Struct
 
-from oomph.engines.protocol import SafeShare
 from oomph.engines.sglang.kv.buffers import partial_outputs
 from oomph.engines.sglang.kv.pools import Pools
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.engines.sglang.terms import layer_bytes
+from oomph.engines.values import SafeShare
 from oomph.facts.sglang.facts import Facts
 from oomph.ir import STAGE_WORDS, Model, Plan, RankPlan, Stage
 from oomph.units import GIB

@@ -1,6 +1,6 @@
 """What of TensorRT-LLM's settings the page lets people move."""
 
-from oomph.engines.protocol import Control
+from oomph.engines.values import Control
 
 CONTROLS = (
     Control("max_seq_len", "Context", "steps"),

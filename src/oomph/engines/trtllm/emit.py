@@ -1,9 +1,9 @@
 """A TensorRT-LLM deployment as something to start: its container, its options file, and what a host must have."""
 
 from oomph.emit.resources import Host, needs_of
-from oomph.engines.protocol import Container
 from oomph.engines.trtllm.command.options_file import to_yaml
 from oomph.engines.trtllm.command.serve import to_words
+from oomph.engines.values import Container
 from oomph.facts.trtllm.flags import FRONTEND
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
+from oomph.engines.protocol import EngineProtocol, part
+from oomph.engines.values import FitKnobs, Words
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 from oomph.ir.world import Shortage, World
 from oomph.units import cdiv

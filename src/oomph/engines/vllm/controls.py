@@ -1,6 +1,6 @@
 """What of vLLM's flags the page lets people move."""
 
-from oomph.engines.protocol import Control
+from oomph.engines.values import Control
 
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 CONTROLS = (

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from oomph.commands.call import quote
 from oomph.emit.resources import Host, needs_of
 from oomph.emit.yaml_text import dump
-from oomph.engines.protocol import Container
 from oomph.engines.registry import engine_of
+from oomph.engines.values import Container
 from oomph.engines.vllm.command.serve import to_words
 from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan

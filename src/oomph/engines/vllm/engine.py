@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
+from oomph.engines.protocol import EngineProtocol, part
+from oomph.engines.values import FitKnobs, Words
 from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ one figure that advice, fit, gpus and the rules of the doctor use."""
 
 from math import floor
 
-from oomph.engines.protocol import SafeShare
+from oomph.engines.values import SafeShare
 from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
 from oomph.units import GIB
 
