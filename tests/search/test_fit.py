@@ -235,3 +235,13 @@ def test_more_memory_is_never_worse() -> None:
     assert ranks == sorted(ranks)
     assert ranks[-1] == 2
     assert longest == sorted(longest)
+
+
+@pytest.mark.parametrize(("gpu", "free"), [("H200", 14), ("H200", 10), ("RTX 4090", 4), ("B300", 12)])
+def test_little_that_is_free_of_a_large_card_is_used(gpu: str, free: int) -> None:
+    """A share below a tenth is a share: what others hold is no reason for "nothing fits"."""
+    found = made("Qwen/Qwen3-0.6B", f"{gpu} free {free}GiB", Want(context=8192))
+    assert found.met
+    plan = found.front[0].plan
+    share = plan.resolved["gpu_memory_utilization"]
+    assert share * plan.ranks[0].total_bytes < free * 2**30

@@ -168,7 +168,7 @@ def user_levels(users: int, most: int = 256) -> tuple[int, ...]:
 def utilisation_grid(default: float, highest: float) -> tuple[float, ...]:
     """Hundredths up to the highest that leaves room for what comes after the KV cache. An engine that chooses its share
     for each card (a default of 0) is asked for a certain one: whether its own choice is too high says nothing here."""
-    return tuple(sorted(n for n in {*(round(n / 100, 2) for n in range(10, 100)), default} if 0 < n <= highest))
+    return tuple(sorted(n for n in {*(round(n / 100, 2) for n in range(1, 100)), default} if 0 < n <= highest))
 
 
 class Want(Struct, frozen=True):

@@ -115,7 +115,7 @@ def _budget(plan: Plan) -> Iterator[Lever]:
         lower = [_free_share(plan), *(_below(_free_share(plan)) if is_shared else ())]
     else:  # the host lives in the same memory: what is free for it counts in fives
         lower = _below(now) if is_shared else [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
-    smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.1 <= value < now]
+    smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.01 <= value < now]
     for lever in _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True, frees=()):
         yield replace(lever, two_sided=is_shared)
 
