@@ -17,6 +17,7 @@ from oomph.engines.vllm.run import Alike, Run
 from oomph.engines.vllm.serving.safe_utilization import safe_utilization
 from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import few_states_text, stages, verdict
+from oomph.engines.vllm.traits import REMEMBERED
 from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.facts.vllm.measured import grounds
@@ -119,7 +120,7 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
     return out
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _shared_input(alike: Alike, rank: Rank) -> RankInput:
     """The same for every share of the GPU: the share is read where the budget is computed from these terms."""
     return rank_input(alike.run, rank)

@@ -10,7 +10,7 @@ from oomph.engines.vllm.resolve.modes import with_pooling
 from oomph.engines.vllm.resolve.reading import as_read
 from oomph.engines.vllm.resolve.steps import Resolved, resolve, share_apart
 from oomph.engines.vllm.resolve.transformers import with_transformers
-from oomph.engines.vllm.traits import traits_of
+from oomph.engines.vllm.traits import REMEMBERED, traits_of
 from oomph.facts.vllm.facts import at
 from oomph.ir import Deployment, Model
 
@@ -97,7 +97,7 @@ class Run:
         return self.settings.tensor_parallel_size * self.settings.pipeline_parallel_size > 1
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _settings_of(alike: Alike) -> Resolved:
     run = alike.run
     return resolve(run.model, alike.deployment, run.draft.model if run.draft else None)

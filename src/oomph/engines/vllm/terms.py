@@ -19,7 +19,7 @@ from oomph.engines.vllm.profile.encoder import Encoder, encoder
 from oomph.engines.vllm.resolve.steps import Resolved
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.serving.after_start import after_start, captured
-from oomph.engines.vllm.traits import Traits
+from oomph.engines.vllm.traits import REMEMBERED, Traits
 from oomph.engines.vllm.vendors import Start, on_its_card
 from oomph.engines.vllm.weights.build import build_for, layout_of
 from oomph.engines.vllm.weights.loaded import WeightsPlan, first_failing_allocation, weights_terms
@@ -135,7 +135,7 @@ def _restart_bytes(run: Run, batch: Batch, peak: Term) -> int:
     return max(0, peak.bytes - activation(run.traits, replace(batch, cold=False)).term.bytes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _expert_kernels(traits: Traits, quantization: str | None, build: Build) -> tuple[str, ...]:
     scheme = online_scheme(traits.model, quantization)
     model = quantised(traits, scheme, build.habits) if scheme is not None else traits.model

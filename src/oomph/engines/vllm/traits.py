@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
 
+REMEMBERED = 256  # results of each kind: the hardest fits take 2.9 s of CPU with 256 and with 4,096, and a page that is
+# asked for days keeps no more of them
+
 
 class Traits:
     """A model with what follows from it. Compared by identity, so that it may be the key of a cache."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.profile.batch import Batch, Phase, PhaseKind
 from oomph.engines.vllm.profile.live import has_experts, layer_phases, mixer_widths
 from oomph.engines.vllm.profile.live_experts import expert_workspace, quantises_input
-from oomph.engines.vllm.traits import Traits
+from oomph.engines.vllm.traits import REMEMBERED, Traits
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts, serving as sampling
 from oomph.ir import Block, Layer, Linear, Mixer, Model, State, Term
@@ -55,7 +55,7 @@ def _forward_phases(traits: Traits, batch: Batch) -> tuple[tuple[Phase, int], ..
     return _layers_phases(traits, layers if traits.is_mla else replace(layers, seqs=0, length=0, block_size=0))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _layers_phases(traits: Traits, batch: Batch) -> tuple[tuple[Phase, int], ...]:
     model = traits.model
     holding = facts.HOLDING.get(model.architecture, facts.Holding())
@@ -92,7 +92,7 @@ class _Peak(Struct, frozen=True):
         return self.phase.bytes + self.workspace + self.cublas + self.encoded
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _activation(traits: Traits, batch: Batch) -> Activation:
     top = max(_peaks(traits, batch), key=lambda p: p.bytes)
     total, phase = top.bytes, top.phase
@@ -143,7 +143,7 @@ def _spread(model: Model, batch: Batch, phase: PhaseKind) -> float:
 _Kinds = list[tuple[Layer, int]]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(REMEMBERED)
 def _structure(traits: Traits) -> tuple[_Kinds, int]:
     """Each kind of layer once, with the index of its last occurrence; and the first layer that has experts."""
     kinds: dict[tuple[Block, tuple[Mixer, ...]], tuple[Layer, int]] = {}
@@ -229,7 +229,7 @@ def scan_tensors(traits: Traits, batch: Batch, tokens: int, sequences: int) -> S
     return _scan_tensors(traits, batch, tokens, sequences) if traits.has_state else ()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _scan_tensors(traits: Traits, batch: Batch, tokens: int, sequences: int) -> Sizes:
     candidates = [
         one

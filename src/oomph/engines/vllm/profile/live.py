@@ -15,6 +15,7 @@ from msgspec import Struct
 from oomph.engines.common.shard import in_features, outs
 from oomph.engines.vllm.profile.batch import Batch, Phase, Widths
 from oomph.engines.vllm.profile.live_experts import expert_inputs, quantises_input, unshared
+from oomph.engines.vllm.traits import REMEMBERED
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Model, Param, State
@@ -39,18 +40,18 @@ def mixer_widths(model: Model, layer: Layer, batch: Batch) -> Widths:
     return live.projected(state)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _linears_of(block: Block, role: str) -> tuple[Linear, ...]:
     return tuple(module for module in block.modules if isinstance(module, Linear) and module.role == role)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _widest_of(block: Block, role: str, tp: int) -> int:
     """The widest output of the role's projections, but for those that sum over the ranks."""
     return max((sum(outs(x, tp)) for x in _linears_of(block, role) if x.shard != "row"), default=0)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _widths_of(block: Block, role: str, tp: int) -> tuple[int, int]:
     """The output of the role's up projection and the input of its down projection."""
     ups = [sum(outs(x, tp)) for x in _linears_of(block, role) if x.shard == "column"]

@@ -14,6 +14,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from oomph.engines.common.allocator import Allocator, Block
+from oomph.engines.vllm.traits import REMEMBERED
 from oomph.units import cdiv
 
 PROMPT, SHORT_PROMPT = 256, 16
@@ -49,7 +50,7 @@ class Kept(Struct, frozen=True):
     loaded: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def play(passes: Passes) -> Kept:
     """The buffer of the top-k and top-p kernel is made while profiling and stays: it lies in a block of a larger pass,
     whose segment cannot be given back. The rest of that segment serves later passes."""

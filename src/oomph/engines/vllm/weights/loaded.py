@@ -13,7 +13,7 @@ from oomph.engines.common.expert_kernel import ExpertSetting
 from oomph.engines.common.ranks import Rank
 from oomph.engines.vllm.resolve.plain_flags import Balancing
 from oomph.engines.vllm.run import Run
-from oomph.engines.vllm.traits import Traits
+from oomph.engines.vllm.traits import REMEMBERED, Traits
 from oomph.engines.vllm.weights.build import build_for
 from oomph.engines.vllm.weights.load.forms import Counted, Network
 from oomph.engines.vllm.weights.load.peak import Draft, Load, play
@@ -121,7 +121,7 @@ def _played_alike(alike: _Alike) -> Load:
     return play(alike.network, load.setting, alike.drafts, after)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def _weights(of: _Load) -> WeightsPlan:
     build, setting = of.build, of.setting
     kinds, load = _networks(of)[0].counted, _played(of)

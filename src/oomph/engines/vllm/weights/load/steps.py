@@ -13,7 +13,7 @@ from oomph.engines.common.expert_kernel import expert_kernel, padded_sizes
 from oomph.engines.common.online import is_quantised_online
 from oomph.engines.common.shard import experts_share, in_features, linear_ranks, local_experts, outs, stage_layers
 from oomph.engines.vllm.resolve.plain_flags import Balancing, Offload
-from oomph.engines.vllm.traits import Traits
+from oomph.engines.vllm.traits import REMEMBERED, Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
 from oomph.facts.vllm.repack import Case, Repacking
@@ -160,7 +160,7 @@ def is_fp8(of: Linear | Experts | Vocab | None, name: str) -> bool:
 Buffers = tuple[tuple[str, int], ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def model_buffers(traits: Traits, build: Build, rules: Loading, tokens: int) -> Buffers:
     return tuple(_buffers(traits.model, build, rules, tokens))
 
