@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from oomph.simulate.config import Config, Group, Job
 from oomph.simulate.timing import MILLISECOND, StepTime
 
@@ -159,3 +161,20 @@ def case(seed: int) -> tuple[Config, StepTime, Listed, bool]:
     shared = r.random() < 0.35
     c = config(r, shared)
     return c, time(r, len(c.groups)), workload(r, c, shared), shared
+
+
+def conversation_case(seed: int) -> tuple[Config, StepTime, Listed]:
+    """One group that reads everything, under shared prefixes: what is followed in runs of blocks."""
+    r = random.Random(f"conversations {seed}")
+    c = config(r, True)
+    plain = r.random() < 0.7
+    if plain:
+        seqs = c.max_num_seqs
+        c = replace(
+            c, spec_tokens=0, lookahead=0, draft_slots=0, accepted=0, drop_last_hit=False, known_end=True,
+            policy="fcfs", long_prefill_threshold=0, max_scheduled=0, max_num_batched_tokens=max(seqs, 8),
+        )  # fmt: skip
+    group = Group("full", r.choice([1, 2, 4, 8, 16]))
+    one = group.required(c.max_model_len)
+    c = replace(c, groups=(group,), num_blocks=1 + max(2, int(one * r.choice([0.5, 1.0, 1.2, 2, 5]))))
+    return c, time(r, 1), workload(r, c, True)

@@ -1,7 +1,7 @@
 """What a request finds in the prefix cache (kv_cache_coordinator.py, find_longest_cache_hit of each kind of group)."""
 
 from oomph.engines.vllm.scheduler.live import Live
-from oomph.engines.vllm.scheduler.queue import NOWHERE, Block, BlockQueue, Tables
+from oomph.engines.vllm.scheduler.queue import Block, BlockQueue, Tables
 from oomph.simulate.config import Config, Group, block_keys
 from oomph.units import cdiv
 
@@ -22,32 +22,26 @@ class Hits:
         self.kinds = [(g, [i for i, other in enumerate(self.groups) if other == g]) for g in kinds]
         self.block = config.block
         self.sizes = {g.block_size for g in kinds}
-        self.prefixes = not self.hybrid and kinds[0].kind == "full"
         self.simple = len(kinds) == 2 and kinds[0].kind == "full"
         self.question: tuple[Live | None, int] = (None, 0)
         self.answer: tuple[Tables, int] = ([], 0)
 
     def find(self, req: Live) -> tuple[Tables, int]:
-        """(blocks for each group, tokens). A second question about a request looks only where the cache has changed."""
+        """(blocks for each group, tokens). A second question about a request looks only if the cache has changed."""
         queue = self.queue
-        if self.question == (req, req.tokens) and queue.changed == NOWHERE:
+        if self.question == (req, req.tokens) and not queue.changed:
             return self.answer
         if self.question[0] is not req:
             self.answer = [[]], 0
             queue.watched = {
-                key: place
-                for i, group in enumerate(() if self.prefixes else self.groups)
-                for place, key in enumerate(request_keys(req, i, group.block_size))
+                key for i, group in enumerate(self.groups) for key in request_keys(req, i, group.block_size)
             }
-        self.question, changed, queue.changed = (req, req.tokens), queue.changed, NOWHERE
+        self.question, queue.changed = (req, req.tokens), False
         req.junction = 0
         most = req.tokens - 1
         if not self.hybrid:
             group = self.groups[0]
-            if self.prefixes:
-                hit = [self._prefix(req, group, self.answer[0][0][:changed])]
-            else:
-                hit = self._longest(req, group, [0], most, self.c.drop_last_hit)
+            hit = self._longest(req, group, [0], most, self.c.drop_last_hit)
             self.answer = hit, len(hit[0]) * group.block_size
             return self.answer
         hits, length, longest = self._agree(req, most)
@@ -59,18 +53,6 @@ class Hits:
                 tables[i] = blocks[: length // group.block_size] if group.kind == "full" else blocks
         self.answer = tables, length
         return self.answer
-
-    def _prefix(self, req: Live, group: Group, blocks: list[Block]) -> list[Block]:
-        """Of the only group: `blocks` and those that follow them in the cache. Nothing behind the first that is missing
-        changes the answer, so that nothing there is watched."""
-        keys, cache, watched = request_keys(req, 0, group.block_size), self.queue.cache, self.queue.watched
-        for place in range(len(blocks), (req.tokens - 1) // group.block_size):
-            watched[keys[place]] = place
-            block = cache.get(keys[place])
-            if block is None:
-                break
-            blocks.append(block)
-        return blocks[:-1] if self.c.drop_last_hit else blocks
 
     def _agree(self, req: Live, most: int) -> tuple[dict[int, Tables], int, int]:
         """Every kind of group shortens the hit until all agree; EAGLE's dropped block is looked for once (0.20+)."""

@@ -1,19 +1,27 @@
 """A request inside the engine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from oomph.engines.vllm.scheduler.queue import Key, Tables
 from oomph.simulate.config import Config, Job
+
+if TYPE_CHECKING:
+    from oomph.engines.vllm.scheduler.runs import Run, Strand
 
 
 class Live:
     """`lens`/`skips` (counted): blocks of each group, and how many of those were given back; `real`: of align groups,
-    which places of the table have a block. `blocks`/`keyed` (one by one): the table, and how much of it has a hash."""
+    which places of the table have a block. `blocks`/`keyed` (one by one): the table, and how much of it has a hash.
+    `path`/`runs` (in runs): where its blocks are in the cache, and which it holds, with the end of each."""
 
     __slots__ = (
-        "blocks", "cached", "checkpoints", "chunking", "computed", "decodes", "drafts", "eligible", "finish",
+        "blocks", "cached", "checkpoints", "chunking", "computed", "decodes", "drafts", "eligible", "fills", "finish",
         "first_token", "frees", "gone", "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state",
-        "lens", "lone", "next_key", "next_skip", "next_slots", "order", "output", "placeholders", "preemptions",
-        "quiet", "reached", "real", "retired", "skips", "stale", "started", "tails", "tokens", "total", "waiting",
-        "warm",
+        "lens", "lone", "next_key", "next_skip", "next_slots", "order", "output", "path", "placeholders", "preemptions",
+        "quiet", "reached", "real", "retired", "runs", "skips", "stale", "started", "strand", "tails", "tokens",
+        "total", "waiting", "warm",
     )  # fmt: skip
 
     def __init__(self, job: Job, output: int) -> None:
@@ -36,6 +44,10 @@ class Live:
         self.real: dict[int, list[int]] = {}
         self.blocks: Tables = []
         self.keyed: list[int] = []
+        self.path: list[Strand] = []
+        self.runs: list[tuple[Run, int]] = []
+        self.strand = 0  # of its path: where its next block gets a hash
+        self.fills: list[int] = []
         self.last_state: list[int] = []
         self.retired: list[int] = []
         self.keys: dict[int, list[int]] = {}  # by group: the hashes of its chain's blocks

@@ -74,6 +74,7 @@ class Loop(Scheduler):
         if self.c.lag:
             self.pending, self.pending_start, self.ending = [], start + ticks - last, finished
         else:
+            self._receive(start + ticks - last)  # the server reads faster once somebody has left
             self.process(finished, [], self.now)
 
     def _idle(self) -> bool:
@@ -144,13 +145,9 @@ class Loop(Scheduler):
         return n
 
     def _head_need(self, room: int) -> int:
-        """Blocks that must be free before the first waiting request starts (0: nobody knows, so look in every step)."""
         assert isinstance(self.pool, CountPool)
-        req = self.waiting[0]
-        if req.stale or self.aligned:
-            return 0
-        need = sum(group.count * n for group, n in zip(self.c.groups, self.pool.start(min(req.tokens, room))))
-        return max(need, self.pool.gate(req)) + self.c.watermark_blocks
+        need = 0 if self.waiting[0].stale else self.pool.head_need(self.waiting[0], room)
+        return need + self.c.watermark_blocks if need else 0
 
     def _steps_before(self, arrival: int, n: int) -> int:
         """The most steps, up to n, of which none is scheduled at or after `arrival`."""

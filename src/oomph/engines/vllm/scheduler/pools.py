@@ -1,7 +1,8 @@
-"""The block pool in two forms with one face: CountPool counts, BlockPool (blocks.py) knows every block.
+"""The block pool in three forms with one face: CountPool counts, RunPool (runs.py) knows runs of blocks, BlockPool
+(blocks.py) every block.
 
 Counting is enough while no request shares a prefix: a block is then only free or held. With prefixes the free queue's
-order decides what is evicted, and BlockPool keeps it as v1/core/block_pool.py does.
+order decides what is evicted, as in v1/core/block_pool.py; where one group reads everything, whole runs stand in it.
 
     lookup(req)                   tokens found in the prefix cache
     admit(req, cached, new, spare)  the gate, then a waiting request's first blocks; False: they are not there
@@ -38,6 +39,13 @@ class CountPool:
 
     def remember(self, req: Live, tokens: int) -> None:
         pass
+
+    def head_need(self, req: Live, room: int) -> int:
+        """Blocks that must be free before a waiting request starts (0: nobody knows, so look in every step)."""
+        if self.c.aligned:
+            return 0
+        need = sum(group.count * n for group, n in zip(self.groups, self.start(min(req.tokens, room))))
+        return max(need, self.gate(req))
 
     def gate(self, req: Live) -> int:
         return 0 if self.c.gate == "chunk" else self.c.need(req.tokens)

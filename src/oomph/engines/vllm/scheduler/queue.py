@@ -18,7 +18,6 @@ class Block:
 
 
 Tables = list[list[Block]]  # one table for each group
-NOWHERE = 1 << 60
 
 
 class BlockQueue:
@@ -31,8 +30,8 @@ class BlockQueue:
         self.stack: list[Block] = []  # reused first: blocks without a hash (0.24+)
         self.queue: OrderedDict[int, Block] = OrderedDict()
         self.cache: dict[Key, Block] = {}  # of blocks with the same hash the first
-        self.watched: dict[Key, int] = {}  # hashes of the request that was looked up last, and their places in it
-        self.changed = NOWHERE  # the first of these places at which the cache has gained or lost a block since
+        self.watched: set[Key] = set()  # hashes of the request that was looked up last
+        self.changed = False  # whether the cache has gained or lost one of them since
 
     @property
     def free(self) -> int:
@@ -68,8 +67,7 @@ class BlockQueue:
             self.cache[key] = block.next
         else:
             del self.cache[key]
-        if key in self.watched:
-            self.changed = min(self.changed, self.watched[key])
+        self.changed = self.changed or key in self.watched
         block.key = block.next = None
 
     def give(self, blocks: list[Block]) -> None:
@@ -101,5 +99,4 @@ class BlockQueue:
             while last.next is not None:
                 last = last.next
             last.next = block
-        if key in self.watched:
-            self.changed = min(self.changed, self.watched[key])
+        self.changed = self.changed or key in self.watched

@@ -17,6 +17,7 @@ from oomph.engines.vllm.scheduler.live import Live
 from oomph.engines.vllm.scheduler.pools import CountPool
 from oomph.engines.vllm.scheduler.resting import Resting
 from oomph.engines.vllm.scheduler.rules import PATIENCE, aligned_chunk
+from oomph.engines.vllm.scheduler.runs import RunPool
 from oomph.engines.vllm.scheduler.steady import Steady
 from oomph.simulate.config import Config, Outcome
 
@@ -30,13 +31,23 @@ class Entry:
         self.req, self.new, self.drafts, self.samples = req, new, drafts, False
 
 
+def _pool(config: Config, shared: bool) -> CountPool | BlockPool:
+    """The simplest that knows enough. A state that is no block of tokens keeps all of its model out of the cache."""
+    kinds = [group.kind for group in config.expanded()]
+    if not shared or not config.prefix_caching or "state" in kinds:
+        return CountPool(config)
+    return RunPool(config) if kinds == ["full"] else BlockPool(config)
+
+
 class Scheduler:
     def __init__(self, config: Config, shared: bool) -> None:
         """`shared`: requests may have prefixes in common."""
         self.c = config
-        blocks = shared and config.prefix_caching
-        self.pool: CountPool | BlockPool = BlockPool(config) if blocks else CountPool(config)
+        self.pool = _pool(config, shared)
+        blocks = isinstance(self.pool, BlockPool)
         self.steady = Resting(config) if blocks else Steady(config)
+        if isinstance(self.pool, RunPool):
+            self.steady = self.pool.steady
         self.summed = not blocks and config.regular
         self.rests = blocks and config.regular
         self.tail: list[Live] = []
@@ -272,6 +283,7 @@ class Scheduler:
     def process(self, finished: list[Live], batch: list[Entry], at: int) -> None:
         config, caching = self.c, self.pool.caching and self.c.lag
         for req in finished:
+            self.pool.remember(req, req.computed)
             self._finish(req, at)
         for entry in batch:
             req = entry.req
@@ -316,28 +328,27 @@ class Scheduler:
 
     def settle(self) -> None:
         """The oldest of the tail that decode regularly become steady."""
+        gone = set()
         if isinstance(self.steady, Resting):
-            before = takewhile(lambda req: not req.chunking, self.tail)  # a chunk may take all that is left of a step
-            self._settle([req for req in before if self.steady.ready(req)])
+            for req in takewhile(
+                lambda req: not req.chunking, self.tail
+            ):  # a chunk may take all that is left of a step
+                if self.steady.ready(req):
+                    self.steady.join(req)
+                    gone.add(req)
+        else:
+            for req in self.tail:
+                left = req.total - (req.computed + 1)
+                # frees and growth are regular after a few steps; a window that waits for known tokens needs one more
+                if req.warm < self.steady.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
+                    break
+                if not self.steady.ready(req):
+                    break
+                self.steady.join(req)
+                gone.add(req)
+        if not gone:
             return
-        ready = 0
-        for req in self.tail:
-            left = req.total - (req.computed + 1)
-            # frees and growth are regular after a few steps; a window that waits for known tokens needs one more
-            if req.warm < self.steady.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
-                break
-            if req.real and not self.steady.ready(req):
-                break
-            ready += 1
-        self._settle(self.tail[:ready])
-
-    def _settle(self, moved: list[Live]) -> None:
-        if not moved:
-            return
-        gone = set(moved)
         self.tail = [req for req in self.tail if req not in gone]
-        for req in moved:
-            self.steady.join(req)
         if self.pending:
             self.pending = [e for e in self.pending if e.req not in gone]
 
