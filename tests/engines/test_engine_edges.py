@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.answers.plan import load
+from oomph.doctor.explain import explain
 from oomph.engines.llamacpp.convert import quantize
 from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu, host_levers
@@ -18,7 +19,7 @@ from oomph.engines.llamacpp.timing import ELEMENT
 from oomph.engines.ollama.planner import _from_params, choose
 from oomph.engines.sglang.drafts import _choice, _layers
 from oomph.engines.sglang.emit import _hierarchical_cache
-from oomph.engines.sglang.failed import _value, from_arguments
+from oomph.engines.sglang.failed import _value, from_arguments, printed_settings
 from oomph.engines.sglang.levers import _least_share, balancing_ratio
 from oomph.engines.sglang.resolve.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
 from oomph.engines.sglang.safe_fraction import Decoding
@@ -141,6 +142,20 @@ def test_sglang_prints_its_arguments() -> None:
     assert deployment is not None and deployment.model == "a/b"
     assert deployment.flags == {"context_length": 4096, "mem_fraction_static": 0.8, "tp_size": 2}
     assert from_arguments(lines, ()) is None and from_arguments([], gpus) is None
+    newer = "{'model_path': 'a/b', 'tp_size': 2, 'cuda_graph_config': {'decode': {'tp_size': 7}}, 'dtype': 'auto'}"
+    assert printed_settings([Observation(1, "sg_args", {"args": newer})]) == ("a/b", {"tp_size": 2})
+
+
+@pytest.mark.parametrize(
+    ("capture", "flag"),
+    [
+        ("Capture cuda graph begin. This can take up to several minutes. avail mem=1.6 GB", "--cuda-graph-max-bs 16"),
+        ("Capture target decode CUDA graph begin. backend=full, avail mem=1.6 GB", "--cuda-graph-max-bs-decode 16"),
+    ],
+)
+def test_a_flag_is_spelled_as_the_release_of_the_log_spells_it(capture: str, flag: str) -> None:
+    log = f"[2026-05-14 12:00:02 TP0] {capture}\nException: Capture cuda graph failed: CUDA out of memory.\n"
+    assert flag in [remedy.change.label for remedy in explain(log, plan=False).remedies]
 
 
 @pytest.mark.parametrize(

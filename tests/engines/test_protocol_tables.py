@@ -173,7 +173,7 @@ def words() -> Iterator[Row]:
             ]  # fmt: skip
         yield f"{engine.name} images", [engine.image_release(image.rpartition(":")[2]) for image in IMAGES]
         for is_there in (False, True):
-            case: Any = SimpleNamespace(has=lambda *_: is_there, engine=engine.name)  # noqa: B023
+            case: Any = SimpleNamespace(has=lambda *_: is_there, engine=engine.name, observations=())  # noqa: B023
             rows = {name: plain(replace(row, below=None)) for name, row in engine.case_rows(case).items()}
             yield f"{engine.name} levers {is_there}", figures(rows)
         yield f"{engine.name} arms", [asked(lambda: engine.arm_flags(arm)) for arm in ARMS]  # noqa: B023

@@ -267,6 +267,10 @@ class EngineProtocol:
         """(version, where it is from), as a log tells it; ("", "") where it does not."""
         return "", ""
 
+    def log_settings(self, observations: "Sequence[Observation]") -> tuple[str, dict[str, Any]]:
+        """(model, flags) as the engine itself prints them; ("", {}) where it does not."""
+        return "", {}
+
     def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
         """A command as far as a log tells it, also where some of it is garbled; "" where it cannot be written."""
         return ""

@@ -24,13 +24,13 @@ VllmKind = Literal[
     "graph_pool", "autotune", "kernel_warmup", "ledger", "engine_ready", "serving", "stats", "dumped_step",
     "preempted", "encoder_item", "slept", "woken", "cumem_oom", "sleep_twice", "swap_exhausted", "swap_flag",
     "bad_flag", "broadcast_wait", "kv_alloc_failed", "workspace_locked", "secondary", "engine_dead",
-    "engine_failed", "prompt_logprobs",
+    "engine_failed", "prompt_logprobs", "mm_reserve", "host_pool", "cpu_short", "decode_item",
 ]  # fmt: skip
 SglangKind = Literal[
     "sg_args", "sg_load_begin", "sg_weights", "sg_kv", "sg_swa", "sg_mamba", "sg_pool", "sg_capture_begin",
     "sg_capture_end", "sg_ready", "sg_serving", "sg_no_pool", "sg_capture_failed", "sg_retract", "sg_pool_full",
     "sg_no_slots", "sg_no_state", "sg_stats", "sg_available", "sg_profiled", "sg_exception", "sg_resume_oom",
-    "sg_unbalanced", "sg_init", "sg_watchdog", "sg_request",
+    "sg_unbalanced", "sg_init", "sg_watchdog", "sg_request", "sg_no_room", "sg_beside", "sg_host_pool",
 ]  # fmt: skip
 TrtllmKind = Literal[
     "tr_version", "tr_weights", "tr_engine", "tr_context", "tr_non_torch", "tr_activation", "tr_budget",

@@ -68,6 +68,10 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation], engine: 
         flags_there, named = _of_engine(engine, flags_there, named)
         model = named or model
         _merge(flags, sources, flags_there, "the command in the log")
+    printed_model, printed = engine_named(engine or DEFAULT).log_settings(observations)
+    model = model or printed_model
+    printed = {} if command else printed
+    _merge(flags, sources, printed, "the arguments that the log prints")
     complete = False
     for observation in observations:
         if observation.kind == "args":

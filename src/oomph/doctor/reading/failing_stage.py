@@ -155,6 +155,9 @@ def _by_what_it_is_about(
 ) -> Placed | None:
     """C++ frames and sentences that name a thing, unless the server was up by then."""
     reached = _reached(failure, before, everything)
+    advised = any(o.kind == "sg_capture_failed" and o.line >= failure.line for o in everything)
+    if advised and failure.kind == "torch_oom" and reached != "runtime_request":
+        return "cudagraph_capture", "message"  # SGLang's report of what ended its capture
     native = _native(failure, everything)
     if native is not None and reached != "runtime_request":
         joined = native == "startup_free_memory" and failure.kind in TROUBLES

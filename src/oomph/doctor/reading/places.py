@@ -67,7 +67,7 @@ PLACES: Final[tuple[Place, ...]] = (
           r"^(?:__init__|_?create_\w{1,40}|_?allocate\w{0,40}|<listcomp>|_clear_buffers)$"),
     Place("kv_alloc", "", r"^(?!_initialize_kv_caches$)_?(?:initialize|init|allocate|reshape|create)_(?:\w{1,20}_)?kv_caches?(?:_tensors?)?(?:_views)?$"),
     Place("runtime_request", r"/srt/(?:entrypoints/\w{1,30}|server)\.py", r"warm_?up"),  # SGLang's first request to itself
-    Place("cudagraph_capture", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py|/cuda_graph\.py",
+    Place("cudagraph_capture", r"/\w{0,40}cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py|/cuda_graph\.py",
           r"captur|__init__|warm"),
     Place("cudagraph_capture", "", r"warm_?up|autotune|graph_captur|captur\w{0,4}_(?:graph|model|one|cuda)|cuda_?graph_captur"),
     Place("runtime_request", r"/v1/core/sched/|/v1/core/(?:kv_cache_manager|block_pool|single_type_kv_cache_manager|"
@@ -86,7 +86,7 @@ PLACES: Final[tuple[Place, ...]] = (
     Place("runtime_request", r"/srt/(?:disaggregation|multimodal/processors|observability|beam_search|constrained|function_call|parser|dllm)/|"
                              r"/srt/managers/(?:io_struct|mm_utils|cache_controller|data_parallel_controller|multi_tokenizer\w{0,10})"),
     Place("runtime_request", r"/srt/speculative/\w{1,40}worker\w{0,10}\.py", r"draft|verify|forward|accept"),
-    Place("runtime_request", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py", r"replay"),
+    Place("runtime_request", r"/\w{0,40}cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py", r"replay"),
     Place("runtime_request", r"/pyexecutor/(?:scheduler|llm_request|request_utils|handle_\w{1,40})"),
     Place("runtime_request", r"/resource_manager\.py|/kv_cache_manager\w{0,10}\.py",
           r"prepare_resources|add_(?:token|sequence)|update_resources|try_allocate"),

@@ -36,12 +36,19 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("cudagraph_capture", frozenset({"capture_end", "capture_begin", "register_graph_buffers"})),
     ("profile_run", frozenset({"_dummy_run"})),
 )  # fmt: skip
-# SGLang: srt/model_executor/model_runner.py, srt/managers/scheduler.py, srt/mem_cache/common.py
+# SGLang: srt/model_executor/model_runner.py and its model_runner_components/, srt/managers/scheduler.py,
+# srt/mem_cache/kv_cache_configurator.py and common.py
 _SGLANG: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("cudagraph_capture", frozenset({"init_cuda_graphs", "init_device_graphs", "capture_one_batch_size",
-                                     "init_piecewise_cuda_graphs"})),
-    ("kv_check", frozenset({"profile_max_num_token", "profile_available_bytes"})),
-    ("kv_alloc", frozenset({"init_memory_pool", "_create_buffers", "_init_mamba_pool", "_init_pools"})),
+                                     "init_piecewise_cuda_graphs", "init_all_cuda_graphs", "capture_cuda_graphs",
+                                     "capture_decode_graph", "capture_prefill_graph", "init_decode_cuda_graph",
+                                     "init_prefill_cuda_graph"})),
+    ("sampler_warmup", frozenset({"prewarm_sampling", "prewarm_graph_pool_borrow"})),
+    ("kv_check", frozenset({"profile_max_num_token", "profile_available_bytes", "_profile_available_bytes",
+                            "resolve_max_num_reqs", "_handle_max_mamba_cache", "_resolve_memory_pool_config"})),
+    ("kv_alloc", frozenset({"init_memory_pool", "_create_buffers", "_init_mamba_pool", "_init_pools",
+                            "alloc_memory_pool", "init_memory_pools", "post_capture_resize_kv_pool",
+                            "maybe_init_int8_mamba_checkpoint_pool"})),
     ("runtime_request", frozenset({"event_loop_normal", "event_loop_overlap", "event_loop_pp", "run_event_loop",
                                    "dispatch_event_loop", "get_next_batch_to_run", "prepare_for_extend",
                                    "prepare_for_decode", "alloc_for_extend", "alloc_for_decode",

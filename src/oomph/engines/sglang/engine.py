@@ -68,7 +68,8 @@ class SgLang(EngineProtocol):
     host_plan = part("engines.sglang.emit", "host_plan")
     host_needs = part("engines.sglang.emit", "host_needs")
     uncounted_share = part("facts.unified", "UNCOUNTED_SGLANG")
-    case_rows = part("engines.sglang.case_levers", "FLAGS")
+    case_rows = part("engines.sglang.case_levers", "rows")
+    log_settings = part("engines.sglang.failed", "printed_settings")
     calls_in = part("engines.sglang.command.python_call", "calls_engine")
     safe_share = part("engines.sglang.safe_fraction", "safe_fraction")
 

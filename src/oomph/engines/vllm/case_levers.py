@@ -81,6 +81,7 @@ ROWS: dict[str, CaseRow] = {
     "no_connector": CaseRow(
         "drop --kv-transfer-config", "no KV connector", 2, "kv_transfer_config", flags={"kv_transfer_config": None}
     ),
+    "connector_pool": CaseRow("a smaller host_pool_gib of the connector", "fewer tokens are kept on the host", 1),
     "offload_pool": CaseRow(
         "--kv-offloading-size {n}", "fewer prefixes are kept", 1, "", field="kv_offloading_size",
         popular="--kv-offloading-size",
@@ -133,6 +134,13 @@ ROWS: dict[str, CaseRow] = {
     "no_image_cache": CaseRow(
         "--mm-processor-cache-gb 0", "multi-modal inputs are processed again", 2, "mm_processor_cache_gb",
         flags={"mm_processor_cache_gb": 0},
+    ),
+    "no_gpu_decoding": CaseRow(
+        "a smaller --mm-ipc-gpu-memory-gb", "fewer images and videos are decoded on the GPU at once", 1,
+        "mm_ipc_gpu_memory_gb", moves=("available_kv",),
+    ),
+    "gpu_decoding": CaseRow(
+        "a larger --mm-ipc-gpu-memory-gb", "less KV cache", 1, "mm_ipc_gpu_memory_gb", moves=("available_kv",)
     ),
     "one_adapter": CaseRow(
         "--max-loras 1", "one adapter at a time", 2, "max_loras", flags={"max_loras": 1}, moves=("weights",)

@@ -47,10 +47,13 @@ START = (
     LogRow("free_short", "Free memory on device",  # v1/worker/utils.py request_memory (0.21.0); device named since 0.14
            r"Free memory on device (?:(?P<device>[a-z]+:\d+) )?\((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\)"
            r"(?: on startup)? is less than desired GPU memory utilization \((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)", ends="startup_free_memory", shortage=True),
-    LogRow("free_short", "Free memory on device", r"Free memory on device (?:.{0,40}on startup )?is less than desired"),
+    LogRow("free_short", "Free memory on device",  # a daemon holds the weights: worker/utils.py:741 (0.32.0)
+           r"Free memory on device (?P<device>[a-z]+:\d+) \((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) on startup is less than the engine's budget"
+           r" .{0,60}\((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)"),
+    LogRow("free_short", "Free memory on device", r"Free memory on device (?:.{0,40}on startup )?is less than (?:desired|the engine's budget)"),
     LogRow("requested", "Requested memory",  # gpu_worker.py:451 (0.21.0), DEBUG
            r"Initial free memory: (?P<free__GiB>[\d.]+) GiB; Requested memory: (?P<util__float>[\d.]+) \(util\), (?P<requested__GiB>[\d.]+) GiB", stage="profile_run"),
-    LogRow("external_weights", "Externally held weights", r"Externally held weights on device", ends="startup_free_memory", shortage=True),
+    LogRow("external_weights", "Externally held weights", r"Externally held weights on device (?P<device>[a-z]+:\d+) \((?P<held__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) exceed the desired GPU memory utilization \((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)", ends="startup_free_memory", shortage=True),
 )  # fmt: skip
 
 WEIGHTS = (
@@ -145,6 +148,13 @@ KV = (
     LogRow("kv_need", "KV cache is needed, available",
            rf"(?P<need__GiB>{_NUM}) Gi?B KV cache is needed, available (?P<available__GiB>{_NUM}) Gi?B"),  # retold
     LogRow("kv_need_part", "available KV cache memory (", rf"available KV cache memory \((?P<available__GiB>{_NUM}) Gi?B\)", ends="kv_check", shortage=True),
+    LogRow("mm_reserve", "frontend multimodal GPU decoding reserves",  # gpu_worker.py (0.26), multimodal/gpu_ipc_memory.py (0.32)
+           r"frontend multimodal GPU decoding reserves (?P<reserved__GiB>[\d.]+) GiB", more=(r"but only (?P<available__GiB>-?[\d.]+) GiB is available",), ends="kv_check", shortage=True),
+    LogRow("host_pool", "HiSparse pinned host pool needs", r"HiSparse pinned host pool needs ~(?P<need__GiB>[\d.]+) GiB but only (?P<free__GiB>[\d.]+) GiB of RAM", ends="host_ram", shortage=True),
+    LogRow("host_pool", "HiSparse host pool has", r"HiSparse host pool has \d+ blocks but max_model_len needs \d+"),
+    LogRow("cpu_short", "Available memory on node",  # v1/worker/cpu_worker.py (0.32)
+           r"Available memory on node \d+ \((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) on (?:startup|kv cache allocation) is less than",
+           more=(r"(?:[\d.]+, |/|kv \()(?P<need__GiB>[\d.]+) GiB\)\.",), ends="host_ram", shortage=True),
     LogRow("kv_len_part", "max seq len (", r"max seq len \((?P<max_model_len__int>\d+)\)"),
     LogRow("kv_need_v0", "max seq len (",
            r"max seq len \((?P<max_model_len__int>\d+)\) is larger than the maximum number of\s+tokens that can be stored in KV cache "
@@ -212,11 +222,14 @@ RUN_TIME = (
     LogRow("dumped_step", "Dumping input data", r"Dumping input data for V1 LLM engine", stage="runtime_request", up=True),
     LogRow("dumped_step", "Dumping scheduler output", r"Dumping scheduler output for model execution"),  # dump_input.py: a step failed
     LogRow("preempted", "is preempted by", r"is preempted by (?:PreemptionMode\.)?(?P<mode>\w+) mode because there is"),
+    LogRow("decode_item", "Multimodal GPU decode requested",  # multimodal/gpu_ipc_memory.py (0.26)
+           r"Multimodal GPU decode requested (?P<need__B>\d{1,15}) bytes, which exceeds the total pool size of (?P<pool__B>\d{1,15}) bytes", ends="runtime_request", shortage=True),
     LogRow("encoder_item", "pre-allocated encoder cache size", r"exceeds the pre-allocated encoder cache size (?P<tokens__int>\d+)", ends="runtime_request", shortage=True),
     LogRow("slept", "Sleep mode freed", r"Sleep mode freed (?P<freed__GiB>[\d.]+) GiB memory, (?P<kept__GiB>[\d.]+) GiB memory is still in use", stage="runtime_request", up=True),
     LogRow("cumem_oom", "cumem_allocator", r"CUDA Error: out of memory at .{0,120}cumem_allocator\.cpp", ends="runtime_request", shortage=True),
     LogRow("cumem_oom", "wake_up", r"Call to wake_up method failed: .{0,20}CUDA Error: out of memory"),  # v1/engine/core.py
     LogRow("woken", "wake up the engine with", r"wake up the engine with tags"),  # entrypoints/serve/sleep/api_router.py
+    LogRow("woken", "wake_up method failed", r"(?:Call to|Invocation of) wake_up method failed"),
     LogRow("woken", "/wake_up", r"(?<!Route: )/wake_up\b", by_people=True),  # the request itself, which people name as well
     LogRow("sleep_twice", "Sleep mode can only be used", r"Sleep mode can only be used for one instance per process", ends="startup_free_memory"),
     LogRow("swap_exhausted", "CPU swap space", r"Aborted due to the lack of CPU swap space", until="0.11.0", ends="runtime_request", shortage=True),

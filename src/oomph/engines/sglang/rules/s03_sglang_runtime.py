@@ -25,6 +25,13 @@ def match(case: Case) -> Finding | None:
     if case.has("sg_no_pool", "sg_capture_failed"):
         return None
     slots = case.failed and case.in_traceback("alloc_for_extend", "alloc_for_decode", "token_slots")
+    beside, free = case.value("sg_beside", "need"), case.value("sg_beside", "free")
+    if beside is not None and case.failed:
+        text = f"A buffer of {human(beside)} beside the static share did not fit"
+        text += f": {human(free)} were free." if free is not None else "."
+        fraction = case.flag("mem_fraction_static")
+        lower = ("share_down", round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else None)
+        return Finding(Tier.SAID, text, case.line("sg_beside"), (lower,), {"share_up": "it leaves less beside it"})
     retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots") or slots
     oom = case.failed and case.oom is not None and case.stage in ("runtime_request", "kv_alloc")
     unsaid = case.failed and case.stage == "runtime_request" and case.in_traceback("forward_extend", "forward_decode")
@@ -76,4 +83,9 @@ def _buffer(case: Case, down: float, levers: tuple[Named, ...], useless: dict[st
             ("share_down", down),
         )
         return Finding(Tier.LIKELY, text, case.line("torch_oom"), shorter, useless)
+    if case.stage == "kv_alloc":
+        text = "The static share allowed the pool, and the card had no room left for it"
+        text += f": {human(tried)} were asked for." if tried else "."
+        text += " Something else takes memory there, or the size of the pool was set by hand."
+        return Finding(Tier.LIKELY, text, case.line("torch_oom"), (("share_down", down), "free_card_last"), useless)
     return Finding(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), levers, useless)

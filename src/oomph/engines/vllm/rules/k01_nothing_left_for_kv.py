@@ -19,8 +19,10 @@ from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
 
-@rule("kv_check")
+@rule("kv_check", "startup_free_memory")
 def match(case: Case) -> Finding | None:
+    if case.has("mm_reserve", "external_weights"):
+        return _reserved(case)
     kv = case.value("available_kv", "available")
     if kv is None:
         kv = case.value("v0_terms", "available")
@@ -60,6 +62,21 @@ def match(case: Case) -> Finding | None:
         remedies,
         {"context": why},
     )
+
+
+def _reserved(case: Case) -> Finding:
+    """What is promised to somebody else first is more than the share has."""
+    decoding, left = case.value("mm_reserve", "reserved"), case.value("mm_reserve", "available")
+    if decoding is not None:
+        text = f"Decoding images and videos on the GPU reserves {gib(decoding)} of what the KV cache would get"
+        text += f", which is {gib(left)}." if left is not None else "."
+        return Finding(Tier.SAID, text, case.line("mm_reserve"), ("no_gpu_decoding", "share_up"))
+    external, budget = case.value("external_weights", "held"), case.value("external_weights", "requested")
+    text = "Another process holds the weights on this card, and they alone are more than the engine's share"
+    text += f": {gib(external)} of {gib(budget)}." if external and budget else "."
+    total = case.value("external_weights", "total")
+    share = round((external + 2 * GIB) / total + 0.05, 2) if external and total else None
+    return Finding(Tier.SAID, text, case.line("external_weights"), (("share_up", share), "checkpoint"))
 
 
 def _told(case: Case) -> Finding | None:

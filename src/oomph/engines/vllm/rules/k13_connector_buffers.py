@@ -16,10 +16,16 @@ Evidence: vllm issues 53042, 52656, 23087.
 """
 
 from oomph.doctor.writing import Case, Finding, Named, Tier, rule
+from oomph.units import gib
 
 
 @rule("host_ram", "runtime_request", "kv_alloc", at_stage=True)
 def match(case: Case) -> Finding | None:
+    if (refusal := case.first("host_pool")) is not None:
+        need, free = case.value("host_pool", "need"), case.value("host_pool", "free")
+        text = "The connector's pinned pool in host memory was refused"
+        text += f": {gib(need)} of RAM, and {gib(free)} are free." if need and free is not None else "."
+        return Finding(Tier.SAID, text, (refusal.line,), ("connector_pool", "more_host_memory", "no_connector"))
     connector = case.has("kv_connector") or case.flag("kv_transfer_config") or case.flag("kv_offloading_size")
     if not connector:
         return None
