@@ -33,6 +33,7 @@ ASKED: dict[str, Any] = {
     "attention.clamp_kqv": 1.0, "attention.max_alibi_bias": 8.0, "expert_gating_func": 1, "logit_scale": 1.0,
     "use_parallel_residual": True,
 }  # fmt: skip
+_OPTIONAL = ("attn_k.weight", "attn_k_norm.weight", "attn_q_norm.weight")  # of some layers only (gemma4, glm4moe)
 _PLAIN = ("norm", "conv", "_inp", "ssm_a", "ssm_d")  # stay F32
 
 
@@ -53,15 +54,34 @@ def grow(native: Native, path: Path, arch: str, numbers: dict[str, Any], seeds: 
     for name, shape, layers in seeds:
         for i in layers or range(meta[f"{arch}.block_count"]):
             tensors[name.format(i=i)] = (shape, _type(name, shape))
+    try:
+        return _grow(native, path, arch, dict(meta), dict(tensors), alike=True)
+    except Grown:  # a layer does not have what the one before it has
+        return _grow(native, path, arch, meta, tensors, alike=False)
+
+
+def _grow(
+    native: Native, path: Path, arch: str, meta: dict[str, Any], tensors: dict[str, Tensor], *, alike: bool
+) -> Path:
+    """`alike`: a layer is taken to have what the one before it has, which saves most of the questions."""
     for _ in range(1500):
         toys.write(path, meta, [(name, shape, kind) for name, (shape, kind) in tensors.items()])
         answer = native.ask(path=str(path), gpus=0, ngl=0, n_ctx=512, no_alloc=True, load_mtp=True)
         if not answer["error"]:
             return path
         text = "".join(answer["lines"])
+        if alike and (layer := re.search(r"tensor 'blk\.(\d+)\.[^']+' not found", text)):
+            _repeat(int(layer[1]), tensors)
         if not _answered(text, arch, meta, tensors):
             raise Grown(f"{arch}: {answer['error']}: {text[-400:]}")
     raise Grown(f"{arch}: it never has enough")
+
+
+def _repeat(layer: int, tensors: dict[str, Tensor]) -> None:
+    """The tensors of a layer are those of the one before it, once llama.cpp asks for the first of them."""
+    own, before = f"blk.{layer}.", f"blk.{layer - 1}."
+    for name in [name for name in tensors if name.startswith(before) and not name.endswith(_OPTIONAL)]:
+        tensors.setdefault(own + name.removeprefix(before), tensors[name])
 
 
 def _answered(text: str, arch: str, meta: dict[str, Any], tensors: dict[str, Tensor]) -> bool:
@@ -71,7 +91,7 @@ def _answered(text: str, arch: str, meta: dict[str, Any], tensors: dict[str, Ten
         meta[key[1]] = ASKED.get(short)
         return known
     if missing := re.search(r"tensor '([^']+)' not found", text):
-        tensors[missing[1]] = ((meta[f"{arch}.embedding_length"],), "F32")
+        tensors.setdefault(missing[1], ((meta[f"{arch}.embedding_length"],), "F32"))
         return True
     if wrong := re.search(r"tensor '([^']+)' has wrong shape; expected\s+(.+?), got", text):
         shape = tuple(int(n) for n in re.findall(r"\d+", wrong[2]))
