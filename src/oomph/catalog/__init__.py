@@ -5,7 +5,7 @@ lookup reads the index and its own line. tools/build_catalog.py writes it.
 """
 
 import os
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -56,6 +56,7 @@ def _rows() -> tuple[int, dict[str, Row]]:
     return len(raw), {row.id.lower(): row for row in _index.decode(raw)}
 
 
+@cache
 def ids() -> tuple[str, ...]:
     return tuple(row.id for row in _rows()[1].values())
 
@@ -104,6 +105,7 @@ def _row_of(low: str) -> Row | None:
     return next((rows[other] for other in renamed if other in rows), None)
 
 
+@lru_cache(maxsize=256)
 def answers(name: str) -> tuple[str, ...]:
     """The ids that answer best to a forgiving short name, the likeliest first; () where nothing does."""
     from oomph.catalog import names

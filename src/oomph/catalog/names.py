@@ -8,7 +8,7 @@ back where they are different models.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -114,6 +114,7 @@ def says_size(model_id: str) -> bool:
     return any(size[0].isdigit() and "x" not in size for size in sizes) and not any(size[-1] == "e" for size in sizes)
 
 
+@lru_cache(maxsize=8192)
 def family(model_id: str) -> str:
     """A name without its organisation and its quantisation: the same for all checkpoints of one model."""
     name = model_id.rpartition("/")[2]
@@ -166,6 +167,25 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     return other + 2 * quant, int(first not in plain), sum(n for token, n in extra.items() if kinds[token] == "soft")
 
 
+def _sharing(query: str, ids: tuple[str, ...]) -> Sequence[str]:
+    """Those that have a word of the query: no other is ranked."""
+    words = _wanted(query)[0]
+    if not words:
+        return ids
+    positions = _positions(ids)
+    return [ids[index] for index in sorted({index for word in words for index in positions.get(word, ())})]
+
+
+@lru_cache(maxsize=4)
+def _positions(ids: tuple[str, ...]) -> dict[str, list[int]]:
+    """Where the names stand that have a word."""
+    positions: dict[str, list[int]] = {}
+    for index, one in enumerate(ids):
+        for word in set(tokens(one.rpartition("/")[2])):
+            positions.setdefault(word, []).append(index)
+    return positions
+
+
 def is_plain(model_id: str) -> bool:
     """Whether its name says no quantisation."""
     return not any(kind == "quant" for _, kind in _typed_tokens(model_id.rpartition("/")[2]))
@@ -194,7 +214,7 @@ def best(query: str, ids: Iterable[str]) -> list[str]:
     identifiers = tuple(ids)
     if not distinct(query):  # 'multilingual e5 large' has generic words alone, and is a name all the same
         identifiers = tuple(i for i in identifiers if tokens(i.rpartition("/")[2]) == tokens(query))
-    ranked = [(r, i) for i in identifiers if (r := rank(query, i)) is not None]
+    ranked = [(r, i) for i in _sharing(query, identifiers) if (r := rank(query, i)) is not None]
     if not ranked:
         return _squashed(query, identifiers)
     least = min(r[:2] for r, _ in ranked)
@@ -233,6 +253,7 @@ def _all_letters(ids: tuple[str, ...]) -> frozenset[str]:
     return frozenset(_letters(family(i)) for i in ids)
 
 
+@lru_cache(maxsize=8192)
 def _without_sizes(name: str) -> str:
     return " ".join(token for token, kind in _typed_tokens(name) if kind != "size")
 

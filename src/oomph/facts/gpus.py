@@ -278,11 +278,12 @@ def _of_words(text: str) -> list[GpuRow]:
 
 def _begun(key: str) -> list[GpuRow]:
     """'A100', 'TITAN', 'Jetson Orin' begin several names, '6000' is in several. Not '309': a number is whole."""
-    if len(key) < 3:
+    near = [(name, row) for name, row in _index()[0].items() if key in name] if len(key) >= 3 else []
+    if not near:
         return []
     part = re.escape(key) + (r"(?!\d)" if key[-1].isdigit() else "")
     pattern = re.compile(rf"(?<!\d){part}" if key.isdigit() else f"^{part}")
-    return list(dict.fromkeys(row for name, row in _index()[0].items() if pattern.search(name)))
+    return list(dict.fromkeys(row for name, row in near if pattern.search(name)))
 
 
 class SeveralCards(CommandError):

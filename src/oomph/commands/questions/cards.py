@@ -1,6 +1,7 @@
 """The GPUs of a question: those that are meant together, others named as an alternative, and how many are asked for."""
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
@@ -83,6 +84,7 @@ def is_one(card: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=1024)
 def is_gpu(name: str) -> bool:
     """Known to the table, or known so well that only its size has to be asked for. A number alone is a card where it
     has four digits ("4090")."""

@@ -17,6 +17,7 @@ PATTERNS = (
     ("RMS_NORM", "MUL", "ADD", "MUL"), ("RMS_NORM", "MUL", "ADD"), ("RMS_NORM", "MUL", "ROPE", "VIEW", "SET_ROWS"),
     ("RMS_NORM", "VIEW", "SET_ROWS"), ("ROPE", "VIEW", "SET_ROWS"),
 )  # fmt: skip
+_STARTING = {op: [p for p in (*ROUTERS, *PATTERNS) if p[0] == op] for op, *_ in (*ROUTERS, *PATTERNS)}
 # A node may follow the last one that was taken, although it reads it: both are one kernel.
 _ANYWHERE = frozenset((("RMS_NORM", "MUL"), ("UNARY", "MUL")))
 _NEXT = frozenset((
@@ -69,14 +70,12 @@ class _Reordering:
 
     def _keeps_pattern(self) -> bool:
         first = self.first
-        for pattern in ROUTERS:
-            if self._matches(pattern, first):
-                self._keep_sources(pattern, first)
-                self._take(range(first, first + len(pattern)))
-                return True
-        length = next((len(pattern) for pattern in PATTERNS if self._matches(pattern, first)), 0)
-        self._take(range(first, first + length))
-        return length > 0
+        patterns = _STARTING.get(self.nodes[first].op, ())
+        pattern = next((pattern for pattern in patterns if self._matches(pattern, first)), ())
+        if pattern in ROUTERS:
+            self._keep_sources(pattern, first)
+        self._take(range(first, first + len(pattern)))
+        return bool(pattern)
 
     def _keep_sources(self, pattern: tuple[str, ...], start: int) -> None:
         last = start + len(pattern) - 1
@@ -107,7 +106,8 @@ class _Reordering:
         for index in range(self.first + 1, end):
             if self.used[index] or self.empty[index] or self._starts_pattern(index):
                 continue
-            if all(self._may_precede(index, other, chosen[-1]) for other in range(self.first, index)):
+            between = (other for other in range(self.first, index) if not self.used[other])
+            if all(self._may_precede(index, other, chosen[-1]) for other in between):
                 chosen.append(index)
                 self._pull(index, chosen)
         if self.nodes[chosen[-1]].op != "ADD":
@@ -115,10 +115,10 @@ class _Reordering:
         return chosen
 
     def _starts_pattern(self, index: int) -> bool:
-        return any(self._matches(pattern, index) for pattern in (*ROUTERS, *PATTERNS))
+        return any(self._matches(pattern, index) for pattern in _STARTING.get(self.nodes[index].op, ()))
 
     def _may_precede(self, index: int, other: int, last: int) -> bool:
-        if self.used[other] or not self._waits(index, other):
+        if not self._waits(index, other):
             return True
         if other != last:
             return False
