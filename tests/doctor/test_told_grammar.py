@@ -160,3 +160,48 @@ def test_a_parenthesis_is_no_clause_of_its_own_to_a_named_error() -> None:
     text = "vllm stops at once: the NVIDIA driver (535) on the node is too old for it. No GPU memory was touched."
     assert oomph.explain(f"{text}\n", plan=False).cause.id == "N07"
     assert clauses("it stops (at once)") == ["it stops", "at once"]
+
+
+ASSERTS_NOTHING = (
+    "[RFC]: warn before a start whose graphs would not fit, so that an OOM can be prevented",
+    "If you get an out-of-memory error while the graphs are captured in vLLM, pass --enforce-eager.",
+    "Kann ein 30B-Modell in vLLM auf einer Karte mit 24 GB laufen, oder wird der Speicher zu klein?",
+    "Quel est le bon gpu_memory_utilization pour que vLLM ne plante pas par manque de mémoire ?",
+    "¿Cómo elijo max_model_len en vLLM para no quedarme sin memoria con prompts largos?",
+    "Como escolher gpu_memory_utilization no vLLM para não ficar sem memória com muitos usuários?",
+    "vLLM で長いプロンプトを使うとき、メモリ不足にならないようにするにはどの設定がいいですか?",
+    "怎样设置 max_num_seqs 才能避免 vLLM 在高并发时显存不足?",
+)
+
+
+@pytest.mark.parametrize("text", ASSERTS_NOTHING)
+def test_what_asserts_nothing_is_no_failure(text: str) -> None:
+    assert oomph.explain(f"{text}\n", plan=False).failed is not True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If I send two images to vLLM it runs out of memory.",
+        "Why does vLLM run out of memory while it captures its graphs?",
+        "Is it normal that vLLM gets an OOM when it captures the graphs on my 3090?",
+        "vLLM se queda sin memoria al cargar los pesos, ¿qué puedo hacer?",
+        "vLLM plante par manque de mémoire pendant la capture des graphes CUDA, que faire ?",
+        "vLLM は CUDA グラフのキャプチャ中にメモリ不足で落ちます。どうすればいいですか?",
+        "vLLM 加载权重时显存不足,应该怎么办?",
+    ],
+)
+def test_a_question_about_what_happened_tells_of_it(text: str) -> None:
+    assert oomph.explain(f"{text}\n", plan=False).failed is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On wake_up() it can't map its memory back since the trainer still holds 50 GiB.",
+        "Der Prozess bekommt seine 12 GiB nicht.",
+        "The engine never came back after the third document.",
+    ],
+)
+def test_a_text_that_speaks_of_a_failure_is_not_refused(text: str) -> None:
+    oomph.explain(f"{text}\n", plan=False)

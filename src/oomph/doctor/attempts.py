@@ -16,7 +16,7 @@ from oomph.doctor.case import Case
 from oomph.doctor.diagnose import unplanned
 from oomph.doctor.explanation import Explanation
 from oomph.engines.registry import engine_named
-from oomph.facts.topics import topics_of
+from oomph.facts.topics import FLAG, topics_of
 from oomph.ir import Advice, Change, Judged
 from oomph.logs.attempts import Attempt
 from oomph.logs.claims import Claim
@@ -86,8 +86,16 @@ def _other_way(attempt: Attempt, change: Change) -> bool:
 
 
 def _goes_further(attempt: Attempt, label: str) -> bool:
-    values, others = _NUMBER.findall(attempt.words), _NUMBER.findall(label)
-    return bool(values and others) and float(values[-1]) != float(others[0])
+    """With another value of what was tried; of a limit with a lower one."""
+    own = (match[0] for match in FLAG.finditer(label) if attempt.topic in topics_of(match[0]))
+    values, others = _NUMBER.findall(attempt.words), _NUMBER.findall(next(own, label))
+    if not values or not others:
+        return False
+    before, after = float(values[-1]), float(others[-1])
+    return after < before if attempt.topic in _LIMITS else after != before
+
+
+_LIMITS: Final = frozenset({"context", "sequences", "batch", "images", "layers"})
 
 
 def _is_about(label: str, attempts: list[Attempt]) -> bool:

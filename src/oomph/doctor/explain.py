@@ -267,7 +267,9 @@ def _is_worth_reading(raw: RawLog, lines: Sequence[Line], own: Sequence[Observat
         return True
     if not any(OF_SERVING.search(line.text[:1000]) for line in lines):
         return False
-    return is_about(lines, LIKELY) is not None or any(QUESTION.search(sentence.text) for sentence in sentences(lines))
+    too_short = is_about(lines, 0.0) is None  # for what is learned to tell
+    asks = any(QUESTION.search(sentence.text) for sentence in sentences(lines))
+    return too_short or asks or is_about(lines, LIKELY) is not None
 
 
 LIKELY = 0.5

@@ -33,6 +33,7 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
 # stages in which several things take memory: a load is about weights, a warm-up of the sampler about its buffers
 _SEVERAL: Final = ("profile_run", "runtime_request", "kv_alloc")
 GUESSED: Final = ("guess", "said")
+HALF: Final = 0.5
 
 
 def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
@@ -46,12 +47,22 @@ def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
         or not _is_shared(case)
         or case.speaker is not None
         or ranked[0][1].tier >= Tier.COMPUTED
-        or (case.death.basis == "said" and case.stage == "runtime_request")  # that it served is told, not guessed
+        or _is_told(case)
         or case.oom_value("pools")  # torch's own figures: graphs exist, so that it served
         or _names_lever(case, ranked[0])
     ):
         return ranked
     return sorted(ranked, key=lambda pair: pair[0].id != LAST)
+
+
+def _is_told(case: Case) -> bool:
+    """That it served is told, not guessed; so is any stage that the written rules read and what is learned agrees to,
+    and one that is more likely than all others together."""
+    death = case.death
+    agreed = death.ruled == death.stage and bool(death.learned)
+    if death.basis == "said":
+        return death.stage == "runtime_request" or agreed
+    return dict(death.learned).get(death.stage or "other", 0.0) > HALF
 
 
 def _is_shared(case: Case) -> bool:

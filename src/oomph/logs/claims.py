@@ -19,6 +19,7 @@ from oomph.facts.claim_words import (
     ENDED,
     ERROR,
     ERROR_IN_TITLE,
+    KEPT_AWAY,
     NONE,
     NOT,
     NOT_BEHIND,
@@ -28,8 +29,10 @@ from oomph.facts.claim_words import (
     SHORTAGE,
     STARTING,
     SUPPOSED,
+    SUPPOSES_IT,
     UNTIL,
     WENT_WELL,
+    WISH,
 )
 from oomph.facts.loglines import compiled
 from oomph.ir import StageName
@@ -65,7 +68,9 @@ class Claim(Struct, frozen=True):
 
 
 # what is no word of a sentence: flags, variables, addresses, figures with a unit
-_NOT_WORDS: Final = late_pattern(r"(?<![\w-])--?[A-Za-z][\w.-]*|\bhttps?://\S+|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_NOT_WORDS: Final = late_pattern(
+    r"(?i:mixed prefill-decode)|(?<![\w-])--?[A-Za-z][\w.-]*|\bhttps?://\S+|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b"
+)
 
 
 def read_claims(sentences: Sequence[Sentence]) -> tuple[Claim, ...]:
@@ -73,7 +78,8 @@ def read_claims(sentences: Sequence[Sentence]) -> tuple[Claim, ...]:
 
 
 def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
-    whole = bool(QUESTION.search(sentence.text))
+    whole = _is_asked(sentence.text)
+    wish = bool(WISH.search(sentence.text))
     parts = clauses(sentence.text)
     outcomes = [_outcome(clause, sentence.heading) for clause in parts]
     failing = any(outcome == "failed" for outcome, _ in outcomes)
@@ -94,10 +100,15 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
             ended=outcome == "failed" and bool(ENDED.search(clause)),
             mentions=mentions,
             starting=not mentions and bool(STARTING.search(clause)),
-            factual=not supposed and not (sentence.heading is False and (whole or QUESTION.search(clause))),
+            factual=not supposed and not wish and not (not sentence.heading and (whole or _is_asked(clause))),
             heading=sentence.heading,
             sentence=number,
         )
+
+
+def _is_asked(text: str) -> bool:
+    """It asserts nothing: a question, and none that supposes what it asks about."""
+    return bool(QUESTION.search(text)) and not SUPPOSES_IT.search(text)
 
 
 def _checked(sentence: str) -> StageName | None:
@@ -133,7 +144,9 @@ def _outcome(clause: str, heading: bool) -> tuple[Outcome, bool]:
     errors = ((ERROR, False), (ERROR_IN_TITLE, False)) if heading else ((ERROR, False),)
     for pattern, memory in ((SHORTAGE, True), (ENDED, False), *errors):
         for match in pattern.finditer(words):
-            if not NOT.search(words[: match.start()][-40:]) and not NONE.search(words[match.end() :][:16]):
+            behind = words[match.end() :]
+            kept_away = KEPT_AWAY.search(behind[:40])
+            if not NOT.search(words[: match.start()][-40:]) and not NONE.search(behind[:16]) and not kept_away:
                 return "failed", memory or bool(SHORTAGE.search(words))
             negated = True
     well = WENT_WELL.search(words)

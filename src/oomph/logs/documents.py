@@ -71,6 +71,11 @@ def _is_code(text: str) -> bool:
     return not (quoted and len(SMALL_WORDS.findall(text)) >= SMALL)
 
 
+def quotes(text: str) -> bool:
+    """It has as many small words as a sentence that quotes a call."""
+    return len(SMALL_WORDS.findall(text)) >= SMALL or sum(ord(one) >= FIRST_IDEOGRAPH for one in text) >= IDEOGRAPHS
+
+
 def is_sentence(text: str) -> bool:
     """It has small words, or is written in ideographs, which no program of ours prints."""
     return bool(SMALL_WORDS.search(text)) or any(ord(character) >= FIRST_IDEOGRAPH for character in text)

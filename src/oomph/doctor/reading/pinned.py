@@ -9,7 +9,7 @@ from oomph.text.late import late_pattern
 
 _PINNED: Final = late_pattern(
     r"\bpin_memory=(?!False)|\.pin_memory\(|\bcudaHost(?:Alloc|Register)\b|\bcuda_?host_?register\b|CachingHostAllocator"
-    r"|/kv_offload/|/mem_cache/(?:pool_host/|memory_pool_host)|\balloc_with_(?:pin_memory|host_register)\b"
+    r"|/mem_cache/(?:pool_host/|memory_pool_host)|\balloc_with_(?:pin_memory|host_register)\b"
 )
 BARE: Final[LogKind] = "cuda_error_oom"  # an allocation on the card names its size and the card's total
 NEAR: Final = 4  # lines of a traceback above its error

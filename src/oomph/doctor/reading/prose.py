@@ -96,9 +96,10 @@ def learned_chances(text: str, missing: Collection[str] = ()) -> Chances:
     return {stage: shares[stage] for stage in ORDER if stage in shares}
 
 
-def is_about(lines: Sequence[Line], least: float) -> About | None:
+def is_about(lines: Sequence[Line] | str, least: float) -> About | None:
     """What people's own sentences are about, where that is at least so likely; None where they do not tell."""
-    shares = _shares("about", words_of([line for line in lines if is_prose(line)]))
+    text = lines if isinstance(lines, str) else words_of([line for line in lines if is_prose(line)])
+    shares = _shares("about", text)
     names: tuple[About, ...] = ("memory", "other", "none")
     return next((name for name in names if shares.get(name, 0.0) >= least), None)
 

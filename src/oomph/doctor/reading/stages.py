@@ -21,7 +21,7 @@ from oomph.doctor.reading.meanings import FAILURES, MILESTONES, TROUBLES, UNFINI
 from oomph.doctor.reading.milestones import milestone
 from oomph.doctor.reading.places import place_stage
 from oomph.doctor.reading.prose import is_about, learned_chances, mixed, probability
-from oomph.doctor.reading.story import BESIDE, NAMED, failing_claims, speaks_of_failure, told_stage
+from oomph.doctor.reading.story import BESIDE, NAMED, asserted, failing_claims, speaks_of_failure, told_stage
 from oomph.doctor.reading.tracebacks import behind, frame_stage, traceback
 from oomph.engines.llamacpp.log import stages as stages_llamacpp
 from oomph.engines.registry import DEFAULT, engine_named
@@ -32,7 +32,7 @@ from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.claims import Claim
 from oomph.logs.clean import Line
-from oomph.logs.documents import is_prose
+from oomph.logs.documents import is_prose, quotes
 from oomph.logs.parse import engine_of
 from oomph.logs.shape import shortage
 from oomph.logs.structure import runs
@@ -284,14 +284,22 @@ def _told(
     return Death(True, place[0], basis, claim.line, kind, completed=completed, quote=claim.text, by_people=True)
 
 
-def _learned(lines: Sequence[Line], completed: frozenset[str]) -> Death | None:
-    """A failure that is told in words which no pattern knows, by what was learned of such texts."""
-    about = is_about(lines, SAYS)
-    if about not in ("memory", "other"):
+def _learned(lines: Sequence[Line], completed: frozenset[str], claims: Sequence[Claim]) -> Death | None:
+    """A failure that is told in words which no pattern knows, by what was learned of such texts. A question, a wish,
+    advice for a case that may come tell of none, whatever their words are: what is left without them has to."""
+    about, left = is_about(lines, SAYS), asserted(claims)
+    if about not in ("memory", "other") or (left is not None and is_about(left, SAYS) not in ("memory", "other")):
         return None
     kind: LogKind = "memory_short" if about == "memory" else "said_failed"
     line = next(line for line in lines if is_prose(line))
     return Death(True, "other", "guess", line.number, kind, completed=completed, quote=line.text, by_people=True)
+
+
+def _only_quoted(observations: Sequence[Observation], lines: Sequence[Line]) -> bool:
+    """Lines of a program stand only in what people write, word for word: "it gets to `Capturing CUDA graphs` and"."""
+    numbers = {one.line for one in observations if one.kind not in BESIDE_LOG}
+    quoting = [line for line in lines if line.number in numbers]
+    return not last_ready(observations) and all(is_prose(line) and quotes(line.text) for line in quoting)
 
 
 def _ended(
@@ -304,7 +312,8 @@ def _ended(
     by_people = _told(observations, lines, completed, claims, missing)
     if by_people is not None and (not completed <= BESIDE_LOG or is_about(lines, TAKES_BACK) != "none"):
         return by_people
-    if doubt is None and completed <= BESIDE_LOG and (in_own_words := _learned(lines, completed)) is not None:
+    is_told = completed <= BESIDE_LOG or _only_quoted(observations, lines)
+    if doubt is None and is_told and (in_own_words := _learned(lines, completed, claims)) is not None:
         return in_own_words
     spoken = speaks_of_failure(claims)
     if doubt is None and spoken is not None:

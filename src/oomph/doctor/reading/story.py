@@ -68,6 +68,13 @@ def _is_aside(claim: Claim) -> bool:
     return not (claim.heading or claim.memory or claim.ended) and bool(_OTHER_RUN.search(claim.text))
 
 
+def asserted(claims: Sequence[Claim]) -> str | None:
+    """What a text asserts, where a part of it only asks, wishes or advises for a case that may come; None: all of it."""
+    feared = {claim.sentence for claim in claims if claim.outcome == "failed" and not claim.factual}
+    parts = [claim for claim in claims if claim.factual and (claim.sentence not in feared or claim.outcome == "failed")]
+    return None if len(parts) == len(claims) else " ".join(claim.text for claim in parts)
+
+
 def speaks_of_failure(claims: Sequence[Claim]) -> Claim | None:
     """Any clause that speaks of one, also as a question or a fear: an all-clear does not stand above it."""
     return next(iter(failing_claims(claims)), None) or next((c for c in claims if c.outcome == "failed"), None)

@@ -20,6 +20,7 @@ Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
 
 import re
 
+from oomph.doctor.rules.h03_killed_by_the_host import KILLED
 from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.engines.llamacpp.log.context import context_of
 from oomph.ir.log_kinds import LogKind
@@ -38,7 +39,7 @@ _KINDS: tuple[LogKind, ...] = (
 @rule("host_ram", at_stage=True, engines=("llamacpp", "ollama"))
 def match(case: Case) -> Finding | None:
     if not case.has(*_KINDS, "ol_runner_died"):
-        return None
+        return _told(case)
     if case.has("sigkill", "host_kill", "container_kill"):
         return None  # H03
     tried = _tried(case)
@@ -63,6 +64,16 @@ def match(case: Case) -> Finding | None:
     )
     rejected = {"layers": "it moves more into the memory that is short"}
     return Finding(Tier.COMPUTED, text, case.line(*_KINDS), remedies, rejected)
+
+
+def _told(case: Case) -> Finding | None:
+    """Somebody says that the host's memory was short; O01 says more of an Ollama that refused, H03 of a kill."""
+    is_kill = any(KILLED.search(claim.text) for claim in case.claims)
+    if not case.told_short_at("host_ram") or case.rebuilt.engine == "ollama" or is_kill:
+        return None
+    text = "By what you say the part that runs on the CPU asks for more memory than the host has."
+    useless = {"layers": "it moves more into the memory that is short"}
+    return Finding(Tier.LIKELY, text, (case.death.line,), ("context", "checkpoint", "free_host"), useless)
 
 
 def _tried(case: Case) -> int:
