@@ -130,7 +130,7 @@ def measure(wanted: list[Job], runs: int) -> dict[str, tuple[float, float, float
 
 def print_commands(wanted: list[Job], runs: int) -> list[str]:
     seconds = measure(wanted, runs)
-    late, bare = [], min(row[2] for row in seconds.values())
+    late, bare = [], min((row[2] for row in seconds.values()), default=0.0)
     print(f"{'':<46}{'empty ms':>9}{'warm ms':>9}{'x empty':>9}{'x warm':>8}{'at most':>9}")
     for job in wanted:
         empty, warm, _ = seconds[job.name]

@@ -7,6 +7,7 @@ import pytest
 from oomph.answers.plan import load, run
 from oomph.errors import InputError
 from oomph.search.cards import cards
+from oomph.search.fit import fit
 from oomph.search.request import Want
 
 
@@ -58,13 +59,15 @@ def test_nothing_is_enough() -> None:
     assert "NOTHING FITS" in found.text(width=100)
 
 
-def test_llamacpp_takes_the_best_quantisation_that_fits() -> None:
-    found = cards("Qwen/Qwen3-8B", Want(8192, 2), engine="llamacpp", names=("RTX 3060 12GB", "RTX 4090", "GTX 1070"))
-    by_name = {c.name: c for c in found.cards}
-    assert by_name["RTX 4090"].checkpoint == "Qwen/Qwen3-8B:BF16"
-    assert by_name["GTX 1070"].checkpoint.rpartition(":")[2].startswith("Q")
+@pytest.mark.parametrize("engine", ["llamacpp", "ollama", "llamacpp==b5000"])
+def test_a_card_serves_the_file_that_fit_picks_there(engine: str) -> None:
+    """One deployment, one answer: the file, the cache and the slots of a line are those of fit and of compare."""
+    names = ("RTX 3060 12GB", "RTX 4090", "GTX 1070")
+    found = cards("Qwen/Qwen3-8B", Want(8192, 2), engine=engine, names=names)
+    assert {c.name for c in found.cards} == set(names) or engine == "ollama"
     for c in found.cards:
-        assert c.plan.fits
-        assert c.command.startswith("llama-server -m ")
-        assert c.users >= 2
-        assert c.longest >= 8192
+        pick = fit("Qwen/Qwen3-8B", f"{c.count}x {c.name}", context=8192, users=2, engine=engine).pick
+        assert pick is not None and (pick.command, pick.plan.model) == (c.command, c.checkpoint)
+        assert c.plan.deployment.engine.version == pick.plan.deployment.engine.version
+        assert "b5000" not in engine or c.plan.deployment.engine.version == "b5000"
+        assert c.users >= 2 and c.longest >= 8192

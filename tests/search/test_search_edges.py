@@ -17,7 +17,7 @@ from oomph.facts.gpus import find
 from oomph.ir.ledger import Term
 from oomph.ir.model import Block, Experts, Linear, Part, Scheme
 from oomph.ir.plan import Plan
-from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, score
+from oomph.search import card, cards, fit, models, neighbours, offer, outcome, picks, quality, request, score
 from oomph.search.best import Best
 from oomph.search.candidates import Candidate
 from oomph.search.models import Ask, Models, Search
@@ -133,23 +133,30 @@ def test_what_a_line_buys_beside_the_one_before_it(
 
 def test_a_context_as_long_as_the_model_takes_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     search = cards.Search(lambda *_: (None, 1), 0, 4096, (0, 0))
-    monkeypatch.setattr(cards, "_search", lambda *_: search)
+    monkeypatch.setattr(cards, "search_for", lambda *_: search)
     assert not cards.cards("a/b", Want(4096), names=("RTX 4090",)).cards
     with pytest.raises(OomphError, match="4,097 is more than the 4,096"):
         cards.cards("a/b", Want(4097), names=("RTX 4090",))
 
 
 def test_files_that_keep_enough_and_that_the_cards_just_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = cards.gguf_group("Qwen/Qwen3-8B")
+    files = card.gguf_group("Qwen/Qwen3-8B")
     least = min(one.quality.recovery[0] for one in files)
-    monkeypatch.setattr(cards, "LEAST_RECOVERY", least)
-    assert len(cards.gguf_group("Qwen/Qwen3-8B")) == len(files) > 1
-    tried: list[str] = []
-    monkeypatch.setattr(Trial, "serve", lambda self, candidate, *_, **__: tried.append(candidate.tag))
-    row = find("RTX 4090")
-    for weights in (row.total_bytes - 1, row.total_bytes, row.total_bytes + 1):
-        cards.file_card([replace(files[0], weights=weights)], row, 1, None, Want(4096, 1))
-    assert len(tried) == 2
+    monkeypatch.setattr(card, "LEAST_RECOVERY", least)
+    assert len(card.gguf_group("Qwen/Qwen3-8B")) == len(files) > 1
+    row, want = find("RTX 4090"), Want(4096, 2)
+    sizes = [row.total_bytes + more - 8192 * 10 for more in (-1, 0, 1)]
+    held = [card._may_hold([replace(files[0], weights=size)], 10, row, 1, want) for size in sizes]
+    assert held == [True, True, False] and card._may_hold([replace(files[0], weights=sizes[2])], 10, row, 2, want)
+
+
+def test_a_file_that_keeps_too_little_sells_no_card_unless_files_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a 70B a card of 40 GB holds IQ4_XS: taken here as one that keeps too little."""
+    monkeypatch.setattr(card, "LEAST_RECOVERY", 0.98)
+    name, want = "meta-llama/Llama-3.3-70B-Instruct", Want(8192, 1)
+    (own,) = cards.cards(name, want, engine="llamacpp", names=("A100 SXM 40GB",), most=1).cards
+    assert own.checkpoint.endswith(":IQ4_XS") and own.count == 1
+    assert all(line.count > 1 for line in cards.cards(name, want, names=("A100 SXM 40GB",)).cards)
 
 
 @pytest.mark.parametrize(("value", "is_enough"), [(29.9, True), (30.0, True), (30.1, False)])
@@ -531,8 +538,8 @@ def test_an_offer_on_several_gpus_is_of_all_of_them_together(count: int, monkeyp
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "qwen/qwen3-8b", "Qwen/Qwen3-8B-FP8", "no/such-model"])
 def test_files_are_those_of_the_model_or_of_one_of_its_checkpoints(name: str) -> None:
-    known = cards.gguf_group("Qwen/Qwen3-8B")
-    assert cards.gguf_group(name) == ([] if name == "no/such-model" else known)
+    known = card.gguf_group("Qwen/Qwen3-8B")
+    assert card.gguf_group(name) == ([] if name == "no/such-model" else known)
     assert {one.model.plain for one in known} == {"Qwen/Qwen3-8B"}
 
 

@@ -25,6 +25,7 @@ from oomph.facts.gpus import find
 from oomph.ir.model import Scheme
 from oomph.ir.plan import Plan
 from oomph.search import (
+    card,
     cards,
     fit,
     models,
@@ -112,7 +113,7 @@ def speeds() -> Iterator[Row]:
                         score.kv_read(answer), f"{outcome.low_concurrency(answer):.9g}", outcome.share_of(answer),
                         outcome.guess_share(answer, request.utilisation_grid(0.9, 0.99), 30, margin=True),
                         outcome.guess_share(answer, request.utilisation_grid(0.9, 0.99), 0, margin=False),
-                        cards.headroom(answer), cards._weights(answer),
+                        card.headroom(answer), cards._weights(answer),
                     )  # fmt: skip
     for exponent in range(-12, 6):
         yield f"band {exponent}", [score.speed_band(share * 10.0**exponent) for share in (1, 1.02, 1.03, 1.05, 1.5)]

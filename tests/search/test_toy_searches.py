@@ -178,7 +178,7 @@ def search_cards(seed: int, patch: pytest.MonkeyPatch) -> Any:
     least = chance.choice((0, 20, 60)) * GIB
     api = chance.choice((None, Api(0.15, 0.6))) if prices or chance.random() < 0.1 else None
     patch.setattr(cards, "rows", lambda: some)
-    patch.setattr(cards, "_search", lambda *_: cards.Search(seek, least, longest, chance.choice(((7, 5), (8, 9)))))
+    patch.setattr(cards, "search_for", lambda *_: cards.Search(seek, least, longest, chance.choice(((7, 5), (8, 9)))))
     try:
         answer = cards.cards(
             "a/b", chance.choice((None, Want(), Want(4096, 3), Want(8192, 1), Want(8193))), prices=prices, names=names,

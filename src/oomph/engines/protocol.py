@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.facts.loglines import LogRow
     from oomph.ir import StageName
     from oomph.ir.observation import Observation
-    from oomph.search.cards import Search
     from oomph.search.request import Arm
     from oomph.simulate.build import Built, Factors
     from oomph.simulate.speed import Timing
@@ -318,10 +317,6 @@ class EngineProtocol:
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""
         raise CannotPlan(f"the best flags for {self.title} cannot be searched yet")
 
-    def card_search(self, model: str, request: str) -> "Search | None":
-        """How `gpus` looks for cards; None: as `fit` does. `request` is what --engine says."""
-        return None
-
     def serve_command(self, model: str) -> list[str]:
         """The shortest command that serves a model."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
@@ -331,9 +326,10 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION. Without `whole` experts may be on the CPU."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def ways(self, model: str, gpus: "tuple[Device, ...]", planner: Planner) -> tuple[Way, ...]:
+    def ways(self, model: str, gpus: "tuple[Device, ...]", planner: Planner, release: str) -> tuple[Way, ...]:
         """In which ways an engine that places layers can serve a model on these GPUs, by `planner`: the most exact file
-        first, whole ones before those beside the CPU. Engines that batch requests are asked through `fit`."""
+        first, whole ones before those beside the CPU. `release`: what --engine says; "" = the newest known. Engines
+        that batch requests are asked through `fit`."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
 
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------

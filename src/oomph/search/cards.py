@@ -1,70 +1,24 @@
 """cards(): which GPUs, and how many of each, serve a model, in the order that somebody who buys or rents wants."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph import catalog
-from oomph.catalog.facts import facts as catalogue_facts
-from oomph.commands import to_shell
-from oomph.engines.registry import FILES, engine_named, engine_of
 from oomph.errors import CommandError, InputError
 from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
-from oomph.ir import Model, Plan
+from oomph.ir import Plan
 from oomph.ir.objective import serving_objective
 from oomph.ir.printed import Printed
-from oomph.search.best import Best, BestFirst, objective_of, plan_speed
-from oomph.search.candidates import Candidate, candidates as candidates_of
-from oomph.search.fit import describe
+from oomph.search.card import Card as Card, Search as Search, search_for
 from oomph.search.prices import Against, Api, Load, Prices, against
-from oomph.search.request import (
-    Options,
-    Spaces,
-    Want,
-    base_of,
-    context_grid,
-    engine_name,
-    least_weights,
-    models_of,
-)
-from oomph.search.score import token_bytes
-from oomph.search.screen import with_screen
-from oomph.search.solve import Progress, Solver
-from oomph.search.trial import Trial
-from oomph.simulate.speed import Speed
-from oomph.sources.load import load_once
+from oomph.search.request import Want
+from oomph.search.solve import Progress
 
 SORTS = ("price", "speed", "memory")
 CONTEXT = 8192  # where none is asked for
-# CUDA 13, with which recent wheels are built, has no Volta and older. A card that is named is looked at anyway.
-_LEAST_CAPABILITY = (7, 5)
 PER_TIER = 3  # cards of the same memory that are listed, bought or rented, the fastest first
-LEAST_RECOVERY = 0.95  # chosen: a file in fewer than four bits is no reason to buy a card
-_OPTIONS = Options(drafts=(0,))
-
-
-class Card(Struct, frozen=True):
-    """So many of one card, and the best checkpoint that they serve."""
-
-    name: str
-    count: int
-    memory_bytes: int  # of all together, as the driver reports it
-    nominal_gb: int
-    price: float | None  # of all together
-    checkpoint: str
-    note: str  # layout and what is given up, shortly
-    command: str
-    plan: Plan
-    headroom_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
-    users: int  # of the asked context
-    longest: int  # context for the asked users
-    engine: str = "vllm"
-    speed: Speed | None = None  # None: nobody knows how fast the card is
-    instances: tuple[str, ...] = ()  # of clouds, with as many of these cards or the next more
-    step: str = ""  # what it buys beside the line before it
 
 
 class Cards(Printed, frozen=True):
@@ -115,7 +69,7 @@ def cards(
         raise CommandError(
             "no prices to sort by or to compare with", hint="--prices FILE: lines such as RTX 4090, 1599"
         )
-    search = _search(model, engine, only)
+    search = search_for(model, engine, only)
     if want.context > search.longest:
         raise InputError(f"--context {want.context:,} is more than the {search.longest:,} tokens that the model takes")
     want = replace(want, context=want.context or min(CONTEXT, search.longest), users=want.users or 1)
@@ -141,7 +95,7 @@ def cards(
 class _Walk:
     """From card to card, the smallest number of each that serves."""
 
-    def __init__(self, search: "Search", want: Want, prices: Mapping[str, float], most: int, *, limited: bool) -> None:
+    def __init__(self, search: Search, want: Want, prices: Mapping[str, float], most: int, *, limited: bool) -> None:
         self.search, self.want, self.prices, self.most, self.limited = search, want, prices, most, limited
         self.serving: list[Card] = []
         self.looked = self.plans = 0
@@ -202,62 +156,6 @@ def _with_steps(cards: Sequence[Card]) -> list[Card]:
     return out
 
 
-Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]  # -> a card, and plans made for it
-
-
-class Search(Struct, frozen=True):
-    """How one model is looked for on cards."""
-
-    seek: Seek
-    least_bytes: int  # of weights: cards with less, and with less than these and the cache, are not looked at
-    longest: int  # context that the model takes
-    least_capability: tuple[int, int]
-    named: str = ""  # the checkpoint that is kept where it can be
-    token_bytes: int = 0  # of one cached token at the least
-
-    def least(self, want: Want) -> int:
-        return self.least_bytes + self.token_bytes * want.context * want.users
-
-
-def _search(model: str, request: str, only: bool) -> Search:
-    own = engine_named(engine_name(request)).card_search(model, request)
-    if own is not None:
-        return own
-    models, _ = models_of(base_of(model, (), request)[0], only, ())
-    files = [] if request or only else gguf_group(next(iter(models)))
-    cache = min(map(least_token, models.values()))
-
-    def seek(row: GpuRow, count: int, price: float | None, want: Want) -> tuple[Card | None, int]:
-        card, plans = _card(model, models, row, count, price, want, request)
-        # servers with several cards run an engine that splits every layer
-        if card is not None or not files or (count > 1 and market.is_rented(row.name)):
-            return card, plans
-        # its cache has 16 bits
-        small = [c for c in files if c.weights + 2 * cache * want.context * want.users <= row.total_bytes * count]
-        card, more = file_card(small, row, count, price, want)
-        return card, plans + more
-
-    least = min(map(least_weights, models.values()))
-    return Search(
-        seek,
-        min([least, *(c.weights for c in files)]),
-        max(m.max_position for m in models.values()),
-        _LEAST_CAPABILITY,
-        next(iter(models)),
-        cache,
-    )
-
-
-def least_token(model: Model) -> int:
-    """Bytes of one cached token in 8 bits, or in 4 where the checkpoint brings a cache of its own."""
-    return token_bytes(model) // (4 if model.quantization is not None and model.quantization.kv_cache else 2)
-
-
-def headroom(plan: Plan) -> int:
-    """On the tightest GPU in its tightest stage, at the unfavourable end of every interval."""
-    return min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
-
-
 def _candidates(
     prices: Mapping[str, float], names: Sequence[str], least: int, capability: tuple[int, int], everything: bool
 ) -> Iterator[tuple[float, GpuRow, int]]:
@@ -281,82 +179,3 @@ def _candidates(
     return (
         (prices[row.name] * count if prices else float(row.nominal_gb * count), row, count) for _, row, count in ordered
     )
-
-
-def _card(
-    name: str, models: dict[str, Model], row: GpuRow, count: int, price: float | None, want: Want, engine: str
-) -> tuple[Card | None, int]:
-    """By fit's objective, with all of the GPUs. A machine that nobody can read along with does not serve."""
-    from oomph.answers.bare_plan import run
-
-    gpus = (row.device(),) * count
-    base, _ = base_of(name, gpus, engine)
-    base = replace(base, gpus=with_screen(gpus))
-    limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
-    spaces = Spaces(models, base.gpus, limited, base)
-    room, tokens = row.total_bytes * count, want.context * want.users
-    small = {name for name, model in models.items() if least_weights(model) + least_token(model) * tokens <= room}
-    spaces.arms = [arm for arm in spaces.arms if arm.layout.gpus == count and arm.model in small]
-    solver = Solver(base, models, run, spaces.default)
-    solver.empty_gpus = gpus
-    best = BestFirst(solver, spaces, objective_of(spaces)).best(offload=False)
-    if best is None or not best.reads_well:
-        return None, solver.plans
-    arm, point = best.point.arm, best.point
-    grid = [c for c in context_grid(models[arm.model].max_position, want.context) if c >= want.context]
-    space = replace(spaces.space(want.context, want.users), contexts=(want.context,))
-    return Card(
-        name=row.name,
-        count=count,
-        memory_bytes=row.total_bytes * count,
-        nominal_gb=row.nominal_gb * count,
-        price=price,
-        checkpoint=arm.model,
-        note=describe(point, solver.default),
-        command=to_shell(best.plan.deployment),
-        plan=best.plan,
-        headroom_bytes=headroom(best.plan),
-        users=max(point.users, _held(best)),
-        longest=solver.longest(arm, want.users, space, grid),
-        engine=best.plan.deployment.engine.name,
-        speed=best.speed,
-    ), solver.plans
-
-
-def _held(best: Best) -> int:
-    """Requests of the whole context that the cache holds at the least."""
-    return int(best.point.concurrency)
-
-
-def gguf_group(name: str) -> list[Candidate]:
-    """The GGUF files of a model of the catalogue, for cards that hold none of its checkpoints."""
-    for place, facts in enumerate(catalogue_facts().models):
-        if name.lower() == facts.plain.lower() or name in catalog.variants(facts.plain):
-            files = candidates_of([(place, facts)], (), 0, 0, (FILES,), room=1 << 62)
-            return [one for one in files.get(place, []) if one.quality.recovery[0] >= LEAST_RECOVERY]
-    return []
-
-
-def file_card(
-    files: Sequence[Candidate], row: GpuRow, count: int, price: float | None, want: Want
-) -> tuple[Card | None, int]:
-    """The best quantisation that these cards hold whole, with llama.cpp."""
-    gpus = (row.device(),) * count
-    trial = Trial(gpus, want.users)
-    room = sum(gpu.total_bytes for gpu in gpus)
-    for candidate in files:
-        if candidate.weights > room:
-            continue
-        served = trial.serve(candidate, FILES, want.context, longest=False)
-        if served is None:
-            continue
-        longest = trial.serve(candidate, FILES, want.context, longest=True) or served
-        plan = served.plan
-        return Card(
-            name=row.name, count=count, memory_bytes=row.total_bytes * count, nominal_gb=row.nominal_gb * count,
-            price=price, checkpoint=plan.deployment.model, note=engine_of(plan.deployment).title,
-            command=to_shell(plan.deployment), plan=plan, headroom_bytes=headroom(plan), users=served.users,
-            longest=longest.context, engine=plan.deployment.engine.name,
-            speed=plan_speed(plan, load_once(candidate.checkpoint), want.users),
-        ), trial.plans  # fmt: skip
-    return None, trial.plans

@@ -47,8 +47,12 @@ class _Tried(NamedTuple):
 class Places:
     """One model, one engine and some GPUs."""
 
-    def __init__(self, model: str, gpus: tuple[Device, ...], want: Want, engine: EngineProtocol, planner: Planner):
-        self.gpus, self.want, self.engine = gpus, want, engine
+    def __init__(
+        self, model: str, gpus: tuple[Device, ...], want: Want, engine: EngineProtocol, planner: Planner,
+        release: str = "",
+    ) -> None:  # fmt: skip
+        """`release`: what --engine says; "" = the newest known."""
+        self.gpus, self.want, self.engine, self.release = gpus, want, engine, release
         self.base = load_once(model)
         is_file = self.base.quantization is not None and self.base.quantization.method == "gguf"
         self.model = model if is_file else self.base.name
@@ -80,16 +84,35 @@ class Places:
     def best(self) -> tuple[Offer, int]:
         """The best by the objective, and its context; where nothing serves, what comes nearest and why it does not."""
         least = self.want.context or min(LEAST_CONTEXT, self.longest)
+        best, refused = self._best(least, is_whole=False)
+        return (self._widest(best), best.context) if best is not None else (refused, least)
+
+    def best_whole(self) -> tuple[Offer, int] | None:
+        """The best of those that the GPUs hold whole, and the longest context that it gives the users."""
+        best, _ = self._best(self.want.context, is_whole=True)
+        if best is None or not self.holds(best.offer, self.users) or not reads_well(self.rate(best.offer)):
+            return None
+        grid = [length for length in context_grid(self.longest, best.context) if length >= best.context]
+        while len(grid) > 1 and best.offer.at is not None:
+            middle = len(grid) // 2
+            longer = best.offer.at(grid[middle])
+            is_held = self.holds(longer, self.users) and not longer.host_bytes
+            grid = grid[middle:] if is_held else grid[:middle]
+        return self._widest(best), grid[0]
+
+    def _best(self, least: int, *, is_whole: bool) -> tuple[_Tried | None, Offer]:
         if self.want.context > self.longest:
-            return Offer(None, why=f"the model ends at {self.longest:,} tokens"), least
+            return None, Offer(None, why=f"the model ends at {self.longest:,} tokens")
         try:
-            ways = self.engine.ways(self.model, self.gpus, self.plan)
+            ways = self.engine.ways(self.model, self.gpus, self.plan, self.release)
         except CannotPlan as refusal:
-            return Offer(None, why=refusal.message, checkpoint=self.model), least
+            return None, Offer(None, why=refusal.message, checkpoint=self.model)
         best: _Tried | None = None
         refused = Offer(None)
         try:
             for way in ways:
+                if is_whole and way.standing.get("on_gpu"):
+                    continue
                 for tried in self._tried(way, least, best.key if best is not None else ()):
                     if tried.offer.plan is None:
                         refused = tried.offer
@@ -99,7 +122,7 @@ class Places:
             if self.progress is None or best is None or not self.holds(best.offer, self.users):
                 raise
             self.stopped = True
-        return (self._widest(best), best.context) if best is not None else (refused, least)
+        return best, refused
 
     def _tried(self, way: Way, least: int, floor: tuple[float, ...]) -> Iterator[_Tried]:
         """What a way gives. It is planned only where it may be better than the best so far."""
@@ -245,7 +268,7 @@ def fit_placed(
 ) -> Fit:  # fmt: skip
     own = engine_named(engine_name(engine))
     cards = with_screen(gpus, headless=headless)
-    places = Places(model, cards, want, own, planner)
+    places = Places(model, cards, want, own, planner, engine)
     places.progress = progress
     offer, context = places.best()
     longest = places.base.max_position

@@ -62,7 +62,7 @@ def _searched(case: Case) -> str:
     """The engine that is asked for, where cards are searched for it; else the default."""
     request = text(case, "engine")
     own = engine_named(engine_name(request))
-    return request if any(fills(own, method) for method in ("fit_knobs", "card_search")) else ""
+    return request if any(fills(own, method) for method in ("fit_knobs", "ways")) else ""
 
 
 def answer_cards(case: Case) -> Answer:

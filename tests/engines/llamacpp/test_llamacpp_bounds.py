@@ -241,14 +241,14 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
 def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(placed, "_SLOTS", (8, 4, 2))
     monkeypatch.setattr(placed.Places, "rate", lambda *_: None)
-    monkeypatch.setattr(offer, "parse_command", lambda words: replace(TOLD, flags={"slots": int(words[1])}))
+    monkeypatch.setattr(offer, "parse_command", lambda words, engine: replace(TOLD, flags={"slots": int(words[1])}))
 
     def planner(deployment: Any, _: Any) -> Any:
         slots = deployment.flags["slots"]
         return _served(slots, "fits" if slots in fits else "fails")
 
-    def ways(_: str, gpus: Any, planner: Any) -> Any:
-        return offer.ways_of(lambda one, _: (one.quant, str(one.slots)), gpus, ("Q8_0",), planner, placed=False)
+    def ways(_: str, gpus: Any, planner: Any, release: str) -> Any:
+        return offer.ways_of(lambda one, _: (one.quant, str(one.slots)), gpus, ("Q8_0",), planner, "", placed=False)
 
     engine: Any = SimpleNamespace(ways=ways)
     places = placed.Places("Qwen/Qwen3-8B", TWO, placed.Want(8192, users), engine, planner)
@@ -270,8 +270,8 @@ def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most
 def test_an_offer_that_does_not_hold_them_says_why(
     plan: Any, users: int, why: str, served: float, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(offer, "parse_command", lambda words: TOLD)
-    ways = offer.ways_of(lambda one, _: (one.quant, str(one.slots)), TWO, ("Q8_0",), lambda _: plan, placed=False)
+    monkeypatch.setattr(offer, "parse_command", lambda words, engine: TOLD)
+    ways = offer.ways_of(lambda one, _: (one.quant, str(one.slots)), TWO, ("Q8_0",), lambda _: plan, "", placed=False)
     answer = ways[-2].at(8, users)
     assert answer.why.startswith(why) and answer.users == served
 

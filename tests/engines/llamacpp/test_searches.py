@@ -102,7 +102,7 @@ def test_the_page_searches_files_and_cards_of_the_engine_that_is_asked_for() -> 
     asked = {"model": "Qwen/Qwen3-8B", "gpu": "RTX 3060 12GB", "engine": "llama.cpp"}
     assert "llama-server -hf unsloth/Qwen3-8B-GGUF" in answer_fit(asked)["html"] and answer_fit(asked)["met"]
     assert "ollama run" in answer_fit({**asked, "engine": "ollama"})["html"]
-    assert "llama-server -m Qwen3-8B" in answer_cards({**asked, "context": "8192"})["html"]
+    assert "llama-server -hf unsloth/Qwen3-8B-GGUF" in answer_cards({**asked, "context": "8192"})["html"]
 
 
 def test_fit_takes_a_file_as_it_is_with_the_longest_context_that_the_card_holds(dense: Path) -> None:

@@ -69,7 +69,6 @@ class LlamaCpp(GgufEngine):
     plan = part("engines.llamacpp.source", "plan_command")
     controls = part("engines.llamacpp.controls", "CONTROLS")
     log_rows = part("facts.llamacpp.logs", "ROWS")
-    card_search = part("engines.llamacpp.cards", "card_search")
     ways = part("engines.llamacpp.offer", "ways")
     levers = part("engines.llamacpp.levers", "levers")
     refusal_levers = part("engines.llamacpp.levers", "refusal_levers")

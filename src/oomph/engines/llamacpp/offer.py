@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import repository_of_files
 from oomph.engines.values import Offer, Planner, Way
-from oomph.errors import OomphError
+from oomph.errors import CannotPlan, OomphError
 from oomph.ir import Device, Plan
 from oomph.sources import place
 from oomph.units import gib
@@ -38,7 +38,7 @@ class Choice(Struct, frozen=True):
 Command = Callable[[Choice, int], tuple[str, ...]]  # of a choice and a context
 
 
-def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, ...]:
+def ways(model: str, gpus: tuple[Device, ...], planner: Planner, release: str) -> tuple[Way, ...]:
     local, repository = place.is_gguf_file(model), repository_of_files(model)
 
     def command(choice: Choice, length: int) -> tuple[str, ...]:
@@ -51,14 +51,14 @@ def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, .
         words += ["-ngl", str(choice.layers)] if choice.layers else []
         return tuple(words)
 
-    return ways_of(command, gpus, ("",) if local else QUANTS, planner, placed=True)
+    return ways_of(command, gpus, ("",) if local else QUANTS, planner, release, placed=True)
 
 
 def ways_of(
-    command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner, *, placed: bool
+    command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner, release: str, *, placed: bool
 ) -> tuple[Way, ...]:
     """`placed`: what is on the CPU, and the micro-batch, can be said."""
-    search = _Search(command, gpus, planner)
+    search = _Search(command, gpus, planner, release)
     forms = (Choice(""), Choice("", cache="q8_0"), Choice("", cache="q8_0", micro_batch=256))[: 3 if placed else 2]
     ways = [search.whole(quant, form, rank) for rank, quant in enumerate(quants) for form in forms]
     for quant in quants if placed else (USUAL if USUAL in quants else quants[0],):
@@ -69,21 +69,23 @@ def ways_of(
 
 
 class _Search:
-    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner) -> None:
-        self.words, self.gpus, self.planner = command, gpus, planner
+    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner, release: str) -> None:
+        self.words, self.gpus, self.planner, self.release = command, gpus, planner, release
         self.plans: dict[tuple[Choice, int], Plan | OomphError] = {}
 
     def plan(self, choice: Choice, context: int) -> Plan:
         if (choice, context) not in self.plans:
-            deployment = replace(parse_command(self.words(choice, context)), gpus=self.gpus)
+            deployment = parse_command(self.words(choice, context), engine=self.release or None)
             try:
-                self.plans[choice, context] = self.planner(deployment)
+                plan = self.planner(replace(deployment, gpus=self.gpus))
+                is_refused = "layers" not in plan.resolved  # an old build takes no cache in 8 bits by itself
+                self.plans[choice, context] = CannotPlan(plan.verdict.message) if is_refused else plan
             except OomphError as error:
                 self.plans[choice, context] = error
-        plan = self.plans[choice, context]
-        if isinstance(plan, OomphError):
-            raise plan
-        return plan
+        planned = self.plans[choice, context]
+        if isinstance(planned, OomphError):
+            raise planned
+        return planned
 
     def offer(self, choice: Choice, context: int) -> Offer:
         """What a choice gives, and the same choice with another context."""

@@ -12,7 +12,7 @@ from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir import Device
 
 
-def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, ...]:
+def ways(model: str, gpus: tuple[Device, ...], planner: Planner, release: str) -> tuple[Way, ...]:
     if model.lower().endswith(".gguf"):
         raise CannotPlan(f"Ollama takes a file through a Modelfile: FROM {model[:200]}")
 
@@ -34,7 +34,7 @@ def ways(model: str, gpus: tuple[Device, ...], planner: Planner) -> tuple[Way, .
     def as_typed(way: Way) -> Way:
         return replace(way, at=lambda context, users: typed(way.at(context, users)))
 
-    return tuple(as_typed(way) for way in ways_of(command, gpus, (USUAL,), planner, placed=False))
+    return tuple(as_typed(way) for way in ways_of(command, gpus, (USUAL,), planner, release, placed=False))
 
 
 def library_name(model: str) -> str:
