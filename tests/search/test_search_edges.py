@@ -382,7 +382,7 @@ def test_an_offer_of_a_search_that_met_nothing_is_the_nearest(monkeypatch: pytes
     nearest = object()
     monkeypatch.setattr(offer, "_nearest", lambda *_: nearest)
     engine: Any = SimpleNamespace(name="vllm")
-    monkeypatch.setattr(offer, "pick_for", lambda *_, **__: None)
+    monkeypatch.setattr(offer, "pick_or_nearest", lambda *_, **__: (None, None))
     assert offer.batched_offer(engine, "a/b", GPU, Want(8192), headless=False) is nearest
 
 

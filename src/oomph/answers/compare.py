@@ -185,7 +185,7 @@ def _row(
         )
     weights = sum(rank.terms["weights"].bytes for rank in plan.ranks)
     is_held = plan.host is None or not plan.host.absent_bytes  # else weights are read from disk for each token
-    fits = plan.verdict.outcome == "fits" and is_held and (users == 1 or offer.users >= users)
+    fits = offer.is_met and plan.verdict.outcome == "fits" and is_held and (users == 1 or offer.users >= users)
     speed = _speed(engine, plan, users) if fits else None
     return Row(
         engine=engine.name,
@@ -234,6 +234,9 @@ def _advice(rows: Sequence[Row], context: int) -> str:
         where = "weights in host memory" if engine_named(best.engine).layout == "ranks" else "a part on the CPU"
         slowly = _rate_words(best) or ", slowly"
         return f"only with {where}: {_title(best)} runs it{slowly}; more or larger GPUs, or a smaller model"
+    near = max((row for row in rows if row.users), key=lambda row: row.users, default=None)
+    if near is not None and near.why:
+        return f"none of them: {_title(near)} {near.why}; a smaller model, more or larger GPUs"
     return "none of them: a smaller model, more or larger GPUs"
 
 

@@ -66,6 +66,7 @@ class Offer(Struct, frozen=True):
     checkpoint: str = ""  # what was looked for, where nothing could be planned
     gives_up: tuple[str, ...] = ()  # beside the engine's defaults, in words
     at: "Callable[[int], Offer] | None" = None  # the same choice with another context
+    is_met: bool = True  # False: it starts, with less than what was asked for
 
 
 class Way(Struct, frozen=True):

@@ -60,7 +60,7 @@ class Objective(Struct, frozen=True):
 
     @property
     def short(self) -> str:
-        """What decides, first to last, in one line of a screen; `line` has the rest."""
+        """What decides, first to last, for a screen; `line` has the rest."""
         return ", ".join(measure.short for measure in self.order if measure.short)
 
 
@@ -69,17 +69,17 @@ SERVING: dict[str, Measure] = {
     measure.name: measure
     for measure in (
         Measure("request", "", ""),  # 0: what was asked for is there; -1: it is not
-        Measure("reading", "", f"{READING:g} tokens/s for each user", f"{READING:g} tok/s"),
+        Measure("reading", "", f"{READING:g} tokens/s for each user", f"{READING:g} tokens/s per user"),
         Measure("length", "", f"{LEAST_CONTEXT:,} tokens of context"),
         Measure("on_gpu", "", "weights on the GPUs"),
-        Measure("checkpoint", "", "the named checkpoint", "checkpoint"),
-        Measure("precision", "", "precision", "precision"),
+        Measure("checkpoint", "", "the named checkpoint", "your checkpoint"),
+        Measure("precision", "", "precision", "weights in many bits"),
         Measure("images", "", "images"),
         Measure("prefix", "", "prefix caching"),
         Measure("screen", "", "room for a screen"),
-        Measure("graphs", "", "CUDA graphs", "graphs"),
+        Measure("graphs", "", "CUDA graphs", "CUDA graphs"),
         Measure("enough", "", f"{ENOUGH_CONTEXT:,} tokens of context"),
-        Measure("kv_bits", "", "16-bit KV cache", "16-bit KV"),
+        Measure("kv_bits", "", "16-bit KV cache", "16-bit KV cache"),
         Measure("steps", "", "large prefill steps"),
         Measure("limit", "", "the engine's limit of requests"),
         Measure("speed", "the fastest for these users", short="speed"),
@@ -91,6 +91,7 @@ SERVING: dict[str, Measure] = {
 _TOP = {measure.name: 0.0 for measure in SERVING.values() if measure.loss or measure.name in ("request", "plain")}
 # What a preference changes: an aim moves before the precision; "quality" keeps 16 bits in the cache before CUDA graphs.
 _AHEAD = {"context": "context", "users": "users", "speed": "speed"}
+_SHORT = {"context": "a long context", "users": "many users", "speed": "speed"}
 
 
 def serving_objective(
@@ -104,6 +105,9 @@ def serving_objective(
         names = [name for name in names if name not in ("length", "enough", *(["context"] * (prefer != "context")))]
     if users and prefer != "users" and "users" in names:
         names.remove("users")
+    if users and "limit" in names:  # they are held whatever it is: how fast they are served counts before it
+        names.remove("limit")
+        names.insert(names.index("speed") + 1, "limit")
     if not checkpoint:
         names.remove("checkpoint")
     if prefer == "quality":
@@ -114,7 +118,7 @@ def serving_objective(
     elif _AHEAD.get(prefer) in names:
         names.remove(_AHEAD[prefer])
         names.insert(names.index("precision"), _AHEAD[prefer])
-        measures[_AHEAD[prefer]] = replace(SERVING[prefer], short=prefer)
+        measures[_AHEAD[prefer]] = replace(SERVING[prefer], short=_SHORT[prefer])
     needs = (
         *([checkpoint] if checkpoint else []),
         *([f"{context:,} tokens of context"] if context else []),

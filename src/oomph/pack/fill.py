@@ -24,7 +24,7 @@ OBJECTIVE = Objective(
         Measure(
             "least",
             "the most of its wish, or of its need without one, for the service that keeps least",
-            short="most of its wish for the service that keeps least",
+            short="as much as possible of its wish for the service that keeps the least of it",
         ),
         Measure("filled", "no share that could still grow where it is"),
     ),

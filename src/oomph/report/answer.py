@@ -171,6 +171,11 @@ class Aside(Block, frozen=True):
     text: str
 
 
+def picked_for(measure: str) -> Aside:
+    """By what the best one of a search was told."""
+    return Aside(f"Picked for, most important first: {measure}.")
+
+
 class Command(Block, frozen=True):
     """What to type, ready to be pasted."""
 

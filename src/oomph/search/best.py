@@ -111,6 +111,7 @@ class BestFirst:
         places = {measure.name: place for place, measure in enumerate(self.objective.order)}
         stages, opened, doubtful = dict[tuple[int, int], int](), dict[int, list[Way]](), set[Arm]()
         turns, reached = 0, None if best is None else _turned(best.key)
+        served = set[tuple[int, bool]]()
         while heap:
             bound, number, which = heap[0]
             if reached is not None and reached <= bound:
@@ -136,12 +137,15 @@ class BestFirst:
             if not self.is_open(_frugal(arm)):
                 continue
             choice = _without_steps(arm)
-            if choice in doubtful and not self.may_serve(choice):
+            if (number, empty) in served or (choice in doubtful and not self.may_serve(choice)):
                 continue
             candidate = self.evaluate(arm)
             if candidate is None:
                 doubtful.add(choice)
-            elif best is None or candidate.key > best.key:
+                continue
+            if self.want.users and self.aims.aim in ("", "speed"):  # a lower limit makes nothing faster
+                served.add((number, empty))
+            if best is None or candidate.key > best.key:
                 best, reached = candidate, _turned(candidate.key)
                 yield best
 

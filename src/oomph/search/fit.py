@@ -155,6 +155,19 @@ def pick_for(
     return BestFirst(solver, spaces, objective_of(spaces)).best(offload=offload)
 
 
+def pick_or_nearest(
+    model: str, gpus: tuple[Device, ...], want: Want, engine: str, *, headless: bool
+) -> tuple[Best | None, Best | None]:
+    """What fit picks; where nothing meets the request, None and what it prints instead."""
+    from oomph.answers.bare_plan import run
+
+    base, _ = base_of(model, gpus, engine)
+    models, _ = models_of(base, False, ())
+    solver, spaces = _prepared(base, models, gpus, want, run, headless=headless)
+    best = BestFirst(solver, spaces, objective_of(spaces)).best()
+    return best, None if best is not None else _nearer(_nearest(solver, spaces), want)
+
+
 def _prepared(
     base: Deployment,
     models: dict[str, Model],

@@ -19,21 +19,29 @@ from oomph.engines.values import Offer
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
-from oomph.search.best import slow
-from oomph.search.fit import gives_up, pick_for
+from oomph.search.best import Best, slow
+from oomph.search.fit import gives_up, pick_for, pick_or_nearest
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 from oomph.sources.load import is_local, load_once
 from oomph.units import gib
 
 
 def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], want: Want, *, headless: bool) -> Offer:
-    best = pick_for(model, gpus, want, engine.name, headless=headless)
-    if best is None:
-        return _nearest(engine, model, gpus, want.context, want.users or 1)
+    pick, near = pick_or_nearest(model, gpus, want, engine.name, headless=headless)
+    if near is not None:
+        short = f"{near.point.context:,} of the {want.context:,} tokens" if near.point.context < want.context else ""
+        users = f"{near.point.users:,} of the {want.users:,} users" if near.point.users < want.users else ""
+        why = f"holds {' for '.join(filter(None, (short, users)))} for certain"
+        return replace(_offer(near), is_met=False, why=why)
+    return _offer(pick) if pick is not None else _nearest(engine, model, gpus, want.context, want.users or 1)
+
+
+def _offer(best: Best) -> Offer:
     plan = best.plan
     return Offer(
-        plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan), gives_up=gives_up(best.point)
-    )
+        plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan),
+        gives_up=gives_up(best.point),
+    )  # fmt: skip
 
 
 def _users(plan: Plan) -> float:

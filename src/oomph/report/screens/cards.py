@@ -13,6 +13,7 @@ from oomph.report.answer import (
     Scatter,
     Table,
     Verdict,
+    picked_for,
 )
 from oomph.report.chart import doublings
 from oomph.search.cards import Card, Cards
@@ -37,7 +38,7 @@ def answer(cards: Cards) -> Answer:
     first = cards.cards[0]
     says = f"is {_ORDERS[cards.sort][0]} that serves it: {first.checkpoint}"
     beside = Paragraph("API", (_beside_api(cards.against, _name(first)),), "Against an API") if cards.against else None
-    measure = Aside(f"Best by: {cards.measure}.")
+    measure = picked_for(cards.measure)
     table = _table(cards)
     blocks = (*_picture(cards), table, *([beside] if beside else []), measure, Aside(_basis(cards)))
     verdict = Verdict(_name(first), "fits", says, command=table.rows[0].command, data=table.rows[0].data)

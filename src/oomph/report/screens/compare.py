@@ -16,6 +16,7 @@ from oomph.report.answer import (
     Row,
     Table,
     Verdict,
+    picked_for,
 )
 from oomph.text.tables import all_that_hold
 from oomph.units import gib
@@ -43,7 +44,7 @@ def answer(comparison: Comparison) -> Answer:
         (
             table,
             *_loads(comparison),
-            Aside(f"Best by: {comparison.measure}."),
+            picked_for(comparison.measure),
             Aside(_BASIS),
             Notes(tuple(all_that_hold((comparison.interrupted, _STOPPED), (comparison.screen_bytes, screen)))),
         ),

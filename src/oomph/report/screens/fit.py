@@ -21,6 +21,7 @@ from oomph.report.answer import (
     Scatter,
     Table,
     Verdict,
+    picked_for,
 )
 from oomph.report.chart import doublings
 from oomph.report.screens.plan_words import gpus_line
@@ -45,7 +46,7 @@ def answer(fit: Fit) -> Answer:
         Pairs("One step further", tuple((step.change, _first(step.why)) for step in fit.neighbours)),
         Pairs("Not chosen", tuple((refusal.checkpoint, _first(refusal.why)) for refusal in fit.refused)),
         Notes(fit.notes),
-        *([Aside(f"Best by: {fit.measure}.")] if fit.measure else []),
+        *([picked_for(fit.measure)] if fit.measure else []),
         Aside(_basis(fit)),
     ]
     verdict = replace(_verdict(fit), command=pick.command) if pick is not None else _verdict(fit)

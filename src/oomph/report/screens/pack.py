@@ -7,7 +7,6 @@ from oomph.ir import Deployment
 from oomph.pack.pack import Packed, Placed
 from oomph.report.answer import (
     Answer,
-    Aside,
     Cell,
     Column,
     Facts,
@@ -18,6 +17,7 @@ from oomph.report.answer import (
     Shares,
     Table,
     Verdict,
+    picked_for,
 )
 from oomph.report.screens.plan_words import gpus_line
 from oomph.units import gib
@@ -37,7 +37,7 @@ def answer(packed: Packed) -> Answer:
             Paragraph("Why", packed.reasons),
             *((Shares(_shares(packed)), _starts(packed), Facts((("Host", host),))) if packed.placed else ()),
             Notes((_method(packed), *packed.notes)),
-            *([Aside(f"Best by: {packed.measure}.")] if packed.placed and not packed.as_written else []),
+            *([picked_for(packed.measure)] if packed.placed and not packed.as_written else []),
         ),
     )
 

@@ -1,0 +1,43 @@
+"""One deployment, one answer: what fit prints for an engine is the row that compare has of it, met or not.
+
+Drawn questions of every engine; OOMPH_ONE_ANSWER=60 asks as many, OOMPH_ONE_ANSWER_FROM=N others.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from regret import MACHINES, MODELS
+
+from oomph.answers.compare import compare
+from oomph.answers.plan import plan
+from oomph.commands import parse_command
+from oomph.errors import OomphError
+from oomph.search.fit import fit
+from oomph.search.request import Want
+
+COUNT = int(os.environ.get("OOMPH_ONE_ANSWER", "6"))
+FROM = int(os.environ.get("OOMPH_ONE_ANSWER_FROM", "0"))
+ENGINES = ("vllm", "sglang", "trtllm", "llamacpp")
+
+
+@pytest.mark.parametrize("seed", range(FROM, FROM + COUNT))
+def test_fit_and_a_row_of_compare_are_one_answer(seed: int) -> None:
+    rng = random.Random(f"one answer {seed}")
+    model, gpu, engine = rng.choice(MODELS), rng.choice(MACHINES), ENGINES[seed % len(ENGINES)]
+    context, users = rng.choice((4096, 8192, 16384, 32768)), rng.choice((0, 0, 4, 32, 100))
+    print(f"oomph fit {model} --gpu {gpu!r} --engine {engine} --context {context} --users {users}")
+    row = compare(model, gpu=gpu, context=context, users=users or 1, engines=(engine,)).rows[0]
+    try:
+        answer = fit(model, gpu, Want(context, users), engine=engine)
+    except OomphError:
+        assert not row.fits
+        return
+    assert row.fits is answer.met
+    if answer.pick is None or (not answer.met and engine == "llamacpp"):
+        return
+    assert row.command == answer.pick.command and row.checkpoint == answer.pick.plan.model
+    if answer.met:
+        assert plan(parse_command(row.command.split()), gpu=gpu, advise=False).verdict.outcome == "fits"
