@@ -143,8 +143,10 @@ class BestFirst:
             if candidate is None:
                 doubtful.add(choice)
                 continue
-            if self.want.users and self.aims.aim in ("", "speed"):  # a lower limit makes nothing faster
-                served.add((number, empty))
+            if self.want.users and self.aims.aim in ("", "speed"):
+                lengths = (places[name] for name in ("length", "enough") if name in places)
+                if not any(candidate.key[place] for place in lengths):  # a lower limit makes nothing faster
+                    served.add((number, empty))
             if best is None or candidate.key > best.key:
                 best, reached = candidate, _turned(candidate.key)
                 yield best
