@@ -25,6 +25,7 @@ is only recognised, so that its logs can be explained, leaves `read_command` and
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from sys import modules
 from typing import TYPE_CHECKING, Any, Literal
 
 from oomph.engines.values import Container, Control, FitKnobs, Planner, SafeShare, Way, Words
@@ -55,7 +56,8 @@ class Part:
     def __get__(self, engine: "EngineProtocol | None", owner: type) -> Any:
         if engine is None:
             return self
-        value = getattr(import_module(f"oomph.{self.module}"), self.name)
+        path = f"oomph.{self.module}"
+        value = getattr(modules.get(path) or import_module(path), self.name)
         return value if callable(value) else lambda *_: value
 
 

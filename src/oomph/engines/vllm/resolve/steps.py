@@ -7,6 +7,10 @@ Besides the Model's own fields these params are read, where a config.json has th
 `kv_cache_dtype_from` = "config" where only config.json's own quantization_config asks for a KV dtype.
 """
 
+from functools import lru_cache
+from typing import Any
+
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -55,7 +59,7 @@ from oomph.engines.vllm.resolve.verify import (
     verify_sparse_dcp,
 )
 from oomph.engines.vllm.resolve.windows import without_windows
-from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
+from oomph.engines.vllm.traits import REMEMBERED, Traits, traits_of, with_drafts
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.flag_checks import FlagSet
 from oomph.ir import Deployment, Model
@@ -133,7 +137,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     except Refused as error:
         return replace(base, refusal=Refusal("engine_config", error.type, error.message))
     try:
-        return _with_caches(model, deployment, facts, settled, draft)
+        return replace(settled, **_caches(CacheQuestion(model, deployment, facts, settled, draft)))
     except Refused as error:
         return replace(settled, refusal=Refusal("model_build", error.type, error.message))
 
@@ -189,7 +193,38 @@ def _settled(state: Settling, base: Resolved) -> Resolved:
     )
 
 
-def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved, draft: Model | None) -> Resolved:
+class CacheQuestion:
+    """What the settings of the layers' caches depend on: of the context only where a state is as long as it. A search,
+    and a batch, ask for many contexts of one command."""
+
+    __slots__ = ("deployment", "draft", "facts", "model", "settled", "text")
+
+    def __init__(
+        self, model: Model, deployment: Deployment, facts: Facts, settled: Resolved, draft: Model | None
+    ) -> None:
+        if not any(traits_of(one).has_state for one in (model, draft) if one is not None):
+            flags = {name: value for name, value in deployment.flags.items() if name != "max_model_len"}
+            deployment, settled = replace(deployment, flags=flags), replace(settled, max_model_len=0)
+        self.model, self.deployment, self.facts, self.settled, self.draft = model, deployment, facts, settled, draft
+        try:
+            self.text = msgspec.msgpack.encode(deployment)
+        except (TypeError, ValueError, OverflowError):  # flags hold what cannot be written down
+            self.text = repr(deployment).encode()
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CacheQuestion) or self.text != other.text:
+            return False
+        return self.model is other.model and self.draft is other.draft and self.settled == other.settled
+
+
+@lru_cache(REMEMBERED)
+def _caches(question: CacheQuestion) -> dict[str, Any]:
+    """Of the settings those of the layers' caches."""
+    model, dep, draft = question.model, question.deployment, question.draft
+    facts, resolved = question.facts, question.settled
     external = draft is not None and bool(resolved.num_speculative_tokens)
     if draft is not None and external:
         after = resolved.speculative_method != "draft_model"
@@ -213,15 +248,14 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     _verify_modules(traits, dep, facts, resolved, towers=towers)
     verify_adapters(model, flags)  # behind the weights: load_model wraps what it has built
-    return replace(
-        resolved,
-        block_size=layout.block_size,
-        mamba_block_size=layout.mamba_block_size,
-        mamba_page_size_padded=layout.mamba_page_size_padded,
-        attention=layout.backends,
-        kv_cache_layout=cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
-        kv_layers=layout.layers,
-    )
+    return {
+        "block_size": layout.block_size,
+        "mamba_block_size": layout.mamba_block_size,
+        "mamba_page_size_padded": layout.mamba_page_size_padded,
+        "attention": layout.backends,
+        "kv_cache_layout": cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
+        "kv_layers": layout.layers,
+    }
 
 
 def _setup(model: Model, traits: Traits, dep: Deployment, facts: Facts, resolved: Resolved, *, external: bool) -> Setup:
