@@ -3,6 +3,7 @@
 them. Here they are told apart; what the sentences claim is read in claims.py, what the lines say in parse.py."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -27,11 +28,14 @@ SMALL_WORDS: Final = late_pattern(
 FEWEST: Final = 4  # words of a sentence
 QUOTING, SMALL = 10, 3  # words, and small ones among them, of a sentence that quotes a call
 FIRST_IDEOGRAPH: Final = 0x2E80
+_IDEOGRAPH: Final = late_pattern("[\u2e80-\U0010ffff]")
 IDEOGRAPHS: Final = 6  # of a sentence, at least
 _BREAK: Final = late_pattern(r"[.!?:] [A-ZÄÖÜ]")
 TITLE_LINES: Final = 5  # in which a title stands, whatever is around the whole
 MOST_LINES: Final = 400  # that are looked at, from the beginning of a text
 MOST_SENTENCES: Final = 300
+OFTEN: Final = 3  # times that a line stands there but for its figures: a program wrote it
+_DIGITS: Final = late_pattern(r"[\d.\s]+")
 LONGEST: Final = 4000  # characters of a paragraph
 _BULLET: Final = late_pattern(r"^\s{0,8}(?:[-*+•·]|\d{1,2}[.)]|#{1,6}|>)\s+")
 _SENTENCE: Final = late_pattern(r"(?<=[.!?])[\s*_]+(?=[^\s])|(?<=[。！？])\s*|(?<=[\u4e00-\u9fff][?!])\s*")
@@ -51,7 +55,7 @@ def is_prose(line: Line, fewest: int = FEWEST) -> bool:
         return False
     if _COMMAND.match(text) and not _goes_on(text):
         return False
-    return len(_WORD.findall(text)) >= fewest or any(ord(character) >= FIRST_IDEOGRAPH for character in text)
+    return len(_WORD.findall(text)) >= fewest or has_ideographs(text)
 
 
 def _goes_on(text: str) -> bool:
@@ -76,15 +80,22 @@ def quotes(text: str) -> bool:
     return len(SMALL_WORDS.findall(text)) >= SMALL or sum(ord(one) >= FIRST_IDEOGRAPH for one in text) >= IDEOGRAPHS
 
 
+def has_ideographs(text: str) -> bool:
+    return not text.isascii() and bool(_IDEOGRAPH.search(text))
+
+
 def is_sentence(text: str) -> bool:
     """It has small words, or is written in ideographs, which no program of ours prints."""
-    return bool(SMALL_WORDS.search(text)) or any(ord(character) >= FIRST_IDEOGRAPH for character in text)
+    return bool(SMALL_WORDS.search(text)) or has_ideographs(text)
 
 
 def sentences(lines: Sequence[Line], printed: frozenset[int] = frozenset()) -> tuple[Sentence, ...]:
     """Whole sentences of what people wrote; `printed` are lines that a program is known to have written."""
     parts: list[Sentence] = []
-    for paragraph in _paragraphs(lines[:MOST_LINES], printed):
+    looked_at = lines[:MOST_LINES]
+    shapes = Counter(_DIGITS.sub("", line.text) for line in looked_at)
+    again = {line.number for line in looked_at if shapes[_DIGITS.sub("", line.text)] >= OFTEN}
+    for paragraph in _paragraphs(looked_at, printed | again):
         parts += _split(paragraph)
         if len(parts) >= MOST_SENTENCES:
             break

@@ -20,11 +20,11 @@ AROUND = 16 << 10  # on both sides of the first loud line of a kind: a traceback
 BEFORE, BEHIND = 2 << 10, 8 << 10  # the same for the later ones
 FIRST = {False: 8, True: 32}  # lines of a kind that are kept as its first; True: with a plain word
 FLOOD = {False: 64, True: 4096}  # lines of a kind that are kept at all
-POOL = {False: 1 << 19, True: 2 << 20}  # bytes, of the first and of the latest each
+POOL = {False: 1 << 19, True: 1 << 20}  # bytes, of the first and of the latest each
 KINDS = 20_000  # kinds of lines remembered
 BUSY = 4000  # loud lines of a block, beyond which those that flood the log are taken out before it is searched
 MOST = 4_000_000  # loud lines looked at (seconds); behind them only the tail is kept
-ALIKE = 500  # lines that are alike but for figures and ids: of those that are kept, half of them first and half last
+ALIKE = 100  # lines that are alike but for figures and ids: of those that are kept, half of them first and half last
 
 # Each looks for one letter, which is as fast as it gets (3.6 GB/s), and at its neighbours where the letter is; a letter
 # that few lines have is the better one. An empty group marks a plain word: of a failure, or of a start, that no healthy

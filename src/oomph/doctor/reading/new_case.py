@@ -39,7 +39,8 @@ def build_case(
     of_run = of_one_run(lines, observations, run)
     rebuilt = rebuild(*of_run, engine)
     rebuilt = replace(rebuilt, engine="") if speaker is not None else _on_all(rebuilt, cards)
-    story = sentences(lines, printed_lines(observations))
+    read_until = lines[min(len(lines), MOST_LINES) - 1].number if lines else 0
+    story = sentences(lines, printed_lines([one for one in observations if one.line <= read_until]))
     claims = read_claims(story)
     dead = death(run, lines, claims, engine)
     attempts = read_attempts(sentences(lines))
