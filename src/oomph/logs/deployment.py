@@ -15,6 +15,7 @@ from oomph.ir.observation import Observation
 from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
+from oomph.text.late import late_pattern
 from oomph.text.nesting import bounded, shell_words
 
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
@@ -56,7 +57,7 @@ class Rebuilt(Struct, frozen=True):
 
 def rebuild(lines: Sequence[Line], observations: Sequence[Observation], engine: str = "") -> Rebuilt:
     """`engine`: whose it is said to be, whatever its lines say."""
-    engine = engine or engine_of(observations)
+    engine = engine or engine_of(observations) or _by_flags(lines)
     version, version_from = engine_named(engine or DEFAULT).log_release(observations)
     flags: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -113,6 +114,22 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation], engine: 
         complete=complete,
         environment=environment,
     )
+
+
+_FLAG = late_pattern(
+    r"(?<![\w-])(?:--[a-z][a-z0-9]{1,30}(?:-[a-z0-9]{1,30}){0,6}|-[a-z]{2,4}|-c(?= (?:to |auf )?\d))(?![\w-])"
+)
+_FEW = 40  # lines of a text in which nobody names an engine
+
+
+def _by_flags(lines: Sequence[Line]) -> str:
+    """Of a text that names no engine: the one that alone has the settings in it."""
+    if len(lines) > _FEW:
+        return ""
+    typed = {flag for line in lines for flag in _FLAG.findall(line.text[:1000])}
+    owners = [[engine.name for engine in all_engines() if engine.knows_flag(flag)] for flag in sorted(typed)]
+    names = {only[0] for only in owners if len(only) == 1}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _merge(flags: dict[str, Any], sources: dict[str, str], others: dict[str, Any], source: str) -> None:

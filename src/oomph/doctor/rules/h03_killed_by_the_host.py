@@ -58,7 +58,8 @@ def _told(case: Case) -> bool:
 
 
 KILLED = re.compile(
-    r"(?i)OOM[- ]?kill|(?:oom|out[- ]of[- ]memory)[- ](?:killer|reaper)|\bkill(?:s|ed)\b"
+    r"(?i)OOM[- ]?kill|\breaps?\b|\bnoyau\b.{0,20}\btu[eé]"
+    r"|(?:oom|out[- ]of[- ]memory)[- ](?:killer|reaper)|\bkill(?:s|ed)\b"
     r"|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM"
     r"|杀(?:掉|死|了)|被\s?kill|干掉|abgeschossen|getötet|beendet (?:den|das|die)"
     r"|\b(?:the|linux|der|vom) kernel\b.{0,40}\b(?:process|prozess|enginecore|worker)\b"  # a kernel of CUDA ends none

@@ -51,6 +51,7 @@ START = (
            r"Free memory on device (?P<device>[a-z]+:\d+) \((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) on startup is less than the engine's budget"
            r" .{0,60}\((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)"),
     LogRow("free_short", "Free memory on device", r"Free memory on device (?:.{0,40}on startup )?is less than (?:desired|the engine's budget)"),
+    LogRow("free_short", "Free memory on device", r"Free memory on device (?:[a-z]+:\d+ )?\((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\)\W{0,4}$"),  # a title, cut
     LogRow("requested", "Requested memory",  # gpu_worker.py:451 (0.21.0), DEBUG
            r"Initial free memory: (?P<free__GiB>[\d.]+) GiB; Requested memory: (?P<util__float>[\d.]+) \(util\), (?P<requested__GiB>[\d.]+) GiB", stage="profile_run"),
     LogRow("external_weights", "Externally held weights", r"Externally held weights on device (?P<device>[a-z]+:\d+) \((?P<held__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) exceed the desired GPU memory utilization \((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)", ends="startup_free_memory", shortage=True),
