@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.answers.plan import load, run
+from oomph.answers.plan import load, plan, run
 from oomph.errors import InputError
+from oomph.search.best import plan_speed
 from oomph.search.cards import cards
 from oomph.search.fit import fit
 from oomph.search.request import Want
@@ -29,11 +30,14 @@ def test_cheapest_first_and_planned() -> None:
 
 
 def test_every_division_over_all_cards_is_looked_at() -> None:
-    """Two stages of four leave room for the engine's own limit of requests, eight ranks do not."""
+    """Two stages of four leave room for the engine's own limit of requests; eight ranks do not, but serve the 32 that
+    are asked for faster."""
     first = cards("Qwen/Qwen3-14B", Want(16384, 32), names=("T4",)).cards[0]
-    assert first.plan.deployment.flags == {
-        "tensor_parallel_size": 4, "pipeline_parallel_size": 2, "max_model_len": 16384,
-    }  # fmt: skip
+    assert first.plan.deployment.flags == {"tensor_parallel_size": 8, "max_model_len": 16384, "max_num_seqs": 128}
+    staged = plan("vllm serve Qwen/Qwen3-14B -tp 4 -pp 2 --max-model-len 16384", gpu="8x T4", advise=False)
+    assert staged.verdict.outcome == "fits" and staged.kv is not None and staged.kv.max_concurrency >= 32
+    slower = plan_speed(staged, load("Qwen/Qwen3-14B"), 32)
+    assert first.speed is not None and slower is not None and slower.all_users < 0.95 * first.speed.all_users
 
 
 def test_a_share_of_what_is_left_after_the_weights_is_no_share_of_the_card() -> None:

@@ -17,7 +17,7 @@ from oomph.ir import Model, Plan
 from oomph.search.best import BestFirst, objective_of, plan_speed
 from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
-from oomph.search.placed import Places, typed
+from oomph.search.placed import SLOTS, Places, typed
 from oomph.search.request import (
     Options,
     Spaces,
@@ -131,9 +131,11 @@ def _batched_search(model: str, request: str, only: bool) -> Search:
 
 
 def _may_hold(files: Sequence[Candidate], cache: int, row: GpuRow, count: int, want: Want) -> bool:
-    """Whether one of the files and a cache of 8 bits are no more than the cards have."""
+    """Whether one of the files and a cache of 8 bits are no more than the cards have, for as many users as slots are
+    looked at."""
     tokens = want.context * want.users
-    return any(one.weights + cache * tokens <= row.total_bytes * count for one in files)
+    room = row.total_bytes * count - cache * tokens
+    return want.users <= SLOTS[0] and any(one.weights <= room for one in files)
 
 
 def least_token(model: Model) -> int:

@@ -33,7 +33,7 @@ from oomph.units import gib
 
 # Measures that files do not have, or that nothing here gives up: room for a screen is kept, and so are graphs.
 _NOT_SEARCHED = ("images", "prefix", "screen", "graphs", "limit")
-_SLOTS = (32, 16, 8, 4, 2, 1)
+SLOTS = (32, 16, 8, 4, 2, 1)
 
 
 class _Tried(NamedTuple):
@@ -164,7 +164,7 @@ class Places:
         """The same for as many users as it holds."""
         if not self._are_users_counted or best.offer.host_bytes or not self.holds(best.offer, self.users):
             return best.offer
-        for users in _SLOTS:
+        for users in SLOTS:
             wider = best.way.at(best.context, users) if users > best.offer.users else best.offer
             if users > best.offer.users and self.holds(wider, users) and not wider.host_bytes:
                 return wider
@@ -173,7 +173,7 @@ class Places:
     def _user_counts(self) -> tuple[int, ...]:
         if self.want.prefer != "users":
             return (self.users,)
-        return (*(users for users in _SLOTS if users > self.users), self.users)
+        return (*(users for users in SLOTS if users > self.users), self.users)
 
     def _contexts(self, least: int) -> tuple[int, ...]:
         if self.want.context and self.want.prefer != "context":

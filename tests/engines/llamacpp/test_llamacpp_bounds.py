@@ -239,7 +239,7 @@ def _served(slots: int, outcome: str = "fits", offloaded: int = 4, experts: int 
     ("users", "fits", "most"), [(1, {1}, 1), (1, {1, 4}, 4), (2, {2, 8, 4}, 8), (8, {8}, 8), (4, {4, 1}, 4)]
 )
 def test_an_offer_holds_as_many_users_as_it_can(users: int, fits: set[int], most: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(placed, "_SLOTS", (8, 4, 2))
+    monkeypatch.setattr(placed, "SLOTS", (8, 4, 2))
     monkeypatch.setattr(placed.Places, "rate", lambda *_: None)
     monkeypatch.setattr(offer, "parse_command", lambda words, engine: replace(TOLD, flags={"slots": int(words[1])}))
 

@@ -17,6 +17,8 @@ from oomph.units import gib
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
+_ALL = 999  # layers: no model has more
+_FIT_TARGET = 1024 << 20  # --fit-target (common/common.h)
 _EMBEDDING = 3 << 30  # chosen: no embedding that stays in host memory is larger
 
 
@@ -58,7 +60,7 @@ def ways_of(
     command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner, release: str, *, placed: bool
 ) -> tuple[Way, ...]:
     """`placed`: what is on the CPU, and the micro-batch, can be said."""
-    search = _Search(command, gpus, planner, release)
+    search = _Search(command, gpus, planner, release, placed=placed)
     forms = (Choice(""), Choice("", cache="q8_0"), Choice("", cache="q8_0", micro_batch=256))[: 3 if placed else 2]
     ways = [search.whole(quant, form, rank) for rank, quant in enumerate(quants) for form in forms]
     for quant in quants if placed else (USUAL if USUAL in quants else quants[0],):
@@ -69,8 +71,10 @@ def ways_of(
 
 
 class _Search:
-    def __init__(self, command: Command, gpus: tuple[Device, ...], planner: Planner, release: str) -> None:
-        self.words, self.gpus, self.planner, self.release = command, gpus, planner, release
+    def __init__(
+        self, command: Command, gpus: tuple[Device, ...], planner: Planner, release: str, *, placed: bool
+    ) -> None:
+        self.words, self.gpus, self.planner, self.release, self.placed = command, gpus, planner, release, placed
         self.plans: dict[tuple[Choice, int], Plan | OomphError] = {}
 
     def plan(self, choice: Choice, context: int) -> Plan:
@@ -114,11 +118,24 @@ class _Search:
 
         def at(context: int, users: int) -> Offer:
             choice = replace(form, quant=quant, slots=users)
+            if self.placed and self._is_too_large(replace(choice, layers=_ALL), context):
+                return Offer(None, why="the GPUs do not hold all of it and what --fit leaves free of each")
             if form.cache and self._cache_is_small(Choice(quant, users), context):
                 choice = Choice(quant, users)
             return self.offer(choice, context)
 
         return Way({"on_gpu": 0.0, **_standing(form, rank)}, at)
+
+    def _is_too_large(self, forced: Choice, context: int) -> bool:
+        """Whether all of it is more than the GPUs have less what --fit leaves free of each (common/fit.cpp, the first
+        sum that it compares): then it moves layers, and need not be asked at length which ones."""
+        try:
+            plan = self.plan(forced, context)
+        except OomphError:
+            return False
+        used = sum(term.bytes for rank in plan.ranks for term in rank.terms.values())
+        left = 0 if self.release else _FIT_TARGET * len(plan.ranks)  # builds before --fit leave nothing
+        return used > sum(rank.total_bytes - rank.used_by_others_bytes for rank in plan.ranks) - left
 
     def _cache_is_small(self, choice: Choice, context: int) -> bool:
         """Whether what is on the CPU is more than the cache takes: one in fewer bits does not make room for it."""
