@@ -98,7 +98,7 @@ SETTINGS = {
     "sglang_rollout": "sglang",
     "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
     # a type or a program that one engine alone has, as validators and argparse print it
-    "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang", "hierarchical cache": "sglang", "hicache": "sglang",
+    "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang", "hierarchical cache": "sglang", "hicache": "sglang", "mem-fraction": "sglang", "sgl": "sglang",
     "TorchLlmArgs": "trtllm", "TrtLlmArgs": "trtllm", "free_gpu_mem_fraction": "trtllm", "trtllm-bench": "trtllm",
     "EngineArgs": "vllm", "AsyncEngineArgs": "vllm", "VllmConfig": "vllm", "vllm_config": "vllm",
     "speed input": "vllm", "max-model-len": "vllm", "num-speculative-tokens": "vllm", "hf-config-path": "vllm",

@@ -71,7 +71,8 @@ def _is_code(text: str) -> bool:
     match = _CODE.search(text)
     if match is None:
         return False
-    quoted = match.start() > 0 and match[0].endswith("=") and len(_WORD.findall(text)) >= QUOTING
+    inside = match.start() > 0 and match[0].endswith("=")
+    quoted = (inside or match[0].lstrip()[:1].isupper()) and "=" in match[0] and len(_WORD.findall(text)) >= QUOTING
     return not (quoted and len(SMALL_WORDS.findall(text)) >= SMALL)
 
 

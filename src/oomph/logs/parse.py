@@ -24,7 +24,7 @@ from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
-from oomph.logs.documents import SMALL_WORDS, is_prose, is_sentence
+from oomph.logs.documents import SMALL_WORDS, is_prose, is_sentence, quotes
 from oomph.logs.shape import shortage
 from oomph.text.late import late_pattern
 
@@ -240,6 +240,7 @@ def printed_lines(observations: Sequence[Observation]) -> frozenset[int]:
     )
 
 
+_SETTING = late_pattern(r"\W{0,4}[A-Z][A-Z0-9_]{3,40}=\S{1,80} ")
 _QUOTED_BEHIND = 12  # characters of a sentence before an engine's words that it quotes
 
 
@@ -248,6 +249,8 @@ def _quotes(observation: Observation) -> bool:
     text = observation.text
     if observation.process or "source" in observation.values or not is_prose(Line(0, text)):
         return False
+    if match := _SETTING.match(text):
+        return quotes(text[match.end() :])  # "OLLAMA_NUM_PARALLEL=8 with 32k each, and after two chats it"
     at = min((text.find(needle) for needle in _needles(observation.kind) if needle in text), default=0)
     words = text[:at].rstrip("\"'`“„ ").removesuffix(":")
     return at >= _QUOTED_BEHIND and ": " not in words and _tells(words)

@@ -161,9 +161,17 @@ def _taken_back(
 ) -> bool:
     """People's words of a failure, in a text that is about one of former days or about none."""
     by_people = failure.kind in OWN_WORDS and is_told(failure, lines)
+    if failure.kind in ENDS and _in_a_sentence(failure, lines):  # "page me if it is OOMKilled twice an hour"
+        supposed = any(claim.outcome == "failed" and not claim.factual for claim in claims)
+        return supposed and not failing_claims(claims)
     if not by_people or not {one.kind for one in observations} <= BESIDE_LOG | OWN_WORDS:
         return False
     return not failing_claims(claims) or is_about(lines, TAKES_BACK) == "none"
+
+
+def _in_a_sentence(failure: Observation, lines: Sequence[Line]) -> bool:
+    line = next((line for line in lines if line.number == failure.line), None)
+    return line is not None and is_prose(line) and quotes(line.text)
 
 
 def grade(basis: StageBasis, failure: Observation, lines: Sequence[Line]) -> StageBasis:
