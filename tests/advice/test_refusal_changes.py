@@ -102,10 +102,11 @@ def rows(name: str) -> Iterator[Row]:
         engine = engine_of(refusal.deployment)
         groups = [[row(one) for one in group if not one.version] for group in refused._groups(refusal, engine, model)]
         layouts = [row(one) for one in refused._layouts(refusal, engine, model)]
-        cards = [[one.label, one.flags, one.cost, len(one.gpus)] for one in refused._cards(refusal, engine)]
+        spread = [refused._on_cards(refusal, "H200", count, flags) for flags, count in refused._spread(refusal, engine)]
+        cards = [[one.label, one.flags, one.cost, len(one.gpus)] for one in spread]
         release = ENGINES[name][-1]
         older = row(refused._at_release(refusal, engine, release, 3)) if release else []
-        yield question, [refused._why(refusal, engine), groups, layouts, cards[::3], older]
+        yield question, [refused._why(refusal, engine), groups, layouts, cards, older]
 
 
 TABLES: dict[str, Callable[[], Iterator[Row]]] = {name: partial(rows, name) for name in ENGINES}

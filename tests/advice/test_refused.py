@@ -84,10 +84,30 @@ def test_a_change_that_only_ends_the_refusal_is_planned_on() -> None:
     assert labels(answer)[0].startswith("casperhansen/llama-3.3-70b-instruct-awq --max-model-len")
 
 
-def test_a_model_that_no_release_has_points_on() -> None:
-    answer = planned("vllm serve stepfun-ai/Step-3.7-Flash -tp 8", "8x H100", "vllm==0.21.0")
-    assert answer.advice is not None and not answer.advice.fixes
-    assert answer.advice.next_step.startswith("oomph fit stepfun-ai/Step-3.7-Flash")
+def test_what_no_release_has_another_engine_may() -> None:
+    """Where none that reads the checkpoint has it, one that has another file of it: here, or on a node of the card."""
+    for count in (8, 1):
+        answer = planned("vllm serve stepfun-ai/Step-3.7-Flash", f"{count}x H100", "vllm==0.21.0")
+        assert answer.advice is not None
+        assert answer.advice.fixes[0].command.startswith("llama-server -hf unsloth/Step-3.7-Flash-GGUF:")
+        assert ("on 8 x H100 SXM instead of 1" in answer.advice.fixes[0].change.cost) is (count == 1)
+    command = "trtllm-serve ibm-granite/granite-3.3-8b-instruct --tp_size 2 --max_batch_size 8"
+    answer = planned(command, "2x H100", "trtllm==1.2.1")
+    assert answer.verdict.refusal == "model" and answer.advice is not None
+    commands = [fix.command for fix in answer.advice.fixes]
+    assert "vllm serve ibm-granite/granite-3.3-8b-instruct --tensor-parallel-size 2" in commands
+    assert any(command.startswith("python -m sglang.launch_server") for command in commands)
+
+
+def test_a_refusal_behind_the_refusal_is_answered_too() -> None:
+    """The release that has the model refuses its context, or the card its cache."""
+    model = "ibm-ai-platform/Bamba-9B-v1"
+    answer = planned(f"vllm serve {model} --max-model-len 500000 --max-num-seqs 64", "H100", "vllm==0.29.0")
+    assert labels(answer) == ["vLLM 0.23.0 --max-model-len 4096"]
+    older = planned("vllm serve Qwen/Qwen3-0.6B --max-model-len 50000 --kv-cache-dtype fp8", "V100 SXM2 32GB", "vllm==0.32.0")
+    assert older.advice is not None and older.advice.fixes
+    fix = older.advice.fixes[0]
+    assert fix.change.version.startswith("0.1") and "--max-model-len 40960" in fix.command
 
 
 @pytest.mark.parametrize(

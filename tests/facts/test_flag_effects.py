@@ -55,7 +55,7 @@ def test_nothing_is_listed_twice_or_read_after_all(engine: str, effects: Effects
     assert len(listed) == len(set(listed))
     # what the command reader itself looks at, to tell two servers apart
     frontend = {"admin_api_key", "api_key", "host", "log_level", "nccl_port", "port", "served_model_name", "device"}
-    frontend |= {"enable_priority_scheduling", "schedule_policy"}  # only refused together, not planned with
+    frontend |= {"enable_priority_scheduling", "schedule_policy", "trust_remote_code"}  # only refused, not planned with
     assert set(listed) & read_by_a_plan(engine) <= frontend
 
 

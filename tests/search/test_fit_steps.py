@@ -148,5 +148,5 @@ def test_a_limit_of_256_holds_more_than_the_highest_level() -> None:
 
 def test_a_cache_at_risk_for_one_request_gets_a_higher_share() -> None:
     """TensorRT-LLM's share is of what the weights leave: a low one is no sign that the card is too full."""
-    best = pick_for("deepseek-ai/DeepSeek-V2-Lite", parse_gpus("2x RTX 3090"), Want(32768, 1), "trtllm")
+    best = pick_for("Qwen/Qwen2.5-14B-Instruct", parse_gpus("2x RTX 3090"), Want(32768, 1), "trtllm")
     assert best is not None and not best.point.arm.tokens and best.point.utilisation > 0.9

@@ -38,8 +38,9 @@ def test_the_lowest_limit_is_said() -> None:
 def test_states_as_many_as_may_run_lose_nothing_of_their_number() -> None:
     """What is not certain of the cache is tokens: one request of a hybrid is one request, and twice the requests in 8
     bits are found although the fewest cannot show it (seed 26112181 of test_regret.py)."""
-    base = parse(["trtllm-serve", "Qwen/Qwen3.6-27B", "--max_seq_len", "4096", "--max_batch_size", "1"], "")
+    release = "trtllm==1.3.0rc17"  # the newest finished one does not have the model
+    base = parse(["trtllm-serve", "Qwen/Qwen3.6-27B", "--max_seq_len", "4096", "--max_batch_size", "1"], release)
     plan = run(replace(base, gpus=parse_gpus("H200")))
     assert judge(plan, margin=True).concurrency == 1
-    pick = fit("Qwen/Qwen3.6-27B", "H200", Want(4096, 2, "users"), engine="trtllm").pick
+    pick = fit("Qwen/Qwen3.6-27B", "H200", Want(4096, 2, "users"), engine=release).pick
     assert pick is not None and pick.point.users > 200

@@ -7,9 +7,9 @@ from oomph.ir import Change, Plan
 
 def share_ceiling(before: Plan, unpinned: Planner | None = None) -> Ceiling:
     """`unpinned` plans without what a log shows of the KV cache: a pinned cache hides what follows it."""
-    engine = engine_of(before.deployment)
 
     def ceiling(change: Change, after: Plan) -> str:
+        engine = engine_of(after.deployment)
         knobs = engine.fit_knobs(after.deployment.engine.version)
         share = change.flags.get(knobs.share) if knobs is not None else None
         was = before.resolved.get(knobs.share) if knobs is not None else None

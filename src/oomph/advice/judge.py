@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
-from oomph.ir import STAGE_WORDS, STAGES, Change, Deployment, Effect, Judged, Lever, Plan
+from oomph.ir import STAGE_WORDS, STAGES, Change, Deployment, Effect, Engine, Judged, Lever, Plan
 from oomph.ir.advice import KINDS
 from oomph.units import MIB, gib
 
@@ -94,7 +94,7 @@ class Judge:
     def plan(self, change: Change) -> Plan | str:
         """The changed plan, or the sentence with which it is refused."""
         flags, environment = sorted(change.flags.items()), sorted(change.environment.items())
-        other = (change.image,) if change.image else ()
+        other = (change.image, change.engine) if change.image or change.engine else ()
         key = repr((flags, environment, change.model, change.version, change.gpus, *other))
         if key not in self._plans:
             try:
@@ -181,6 +181,8 @@ def price(judged: Judged) -> tuple[int, int]:
 
 def changed(deployment: Deployment, change: Change) -> Deployment:
     """The deployment with a change in force. Pinned terms that it moves are planned again."""
+    if change.engine:
+        deployment = _on_engine(deployment, change)
     flags = {name: value for name, value in {**deployment.flags, **change.flags}.items() if value is not None}
     pinned = {term: size for term, size in deployment.given.items() if term not in change.moves}
     measured = {term: size for term, size in deployment.measured.items() if term not in change.moves}
@@ -191,6 +193,15 @@ def changed(deployment: Deployment, change: Change) -> Deployment:
         deployment, engine=engine, flags=flags, given=pinned, measured=measured, model=change.model or deployment.model,
         environment={**deployment.environment, **change.environment}, gpus=change.gpus or deployment.gpus,
         image_vendor="" if change.image else deployment.image_vendor,
+    )  # fmt: skip
+
+
+def _on_engine(deployment: Deployment, change: Change) -> Deployment:
+    """The same model on the same machine: no flag of one engine is a flag of another."""
+    return Deployment(
+        Engine(change.engine, change.version, "--engine"), deployment.model, {}, deployment.gpus,
+        memory_limit=deployment.memory_limit, ram_bytes=deployment.ram_bytes, ram_available=deployment.ram_available,
+        ram_bandwidth=deployment.ram_bandwidth, ram_from=deployment.ram_from, place=deployment.place,
     )  # fmt: skip
 
 
@@ -209,6 +220,7 @@ def together(changes: Sequence[Change]) -> Change:
         environment=environment,
         model=next((change.model for change in changes if change.model), ""),
         version=next((change.version for change in changes if change.version), ""),
+        engine=next((change.engine for change in changes if change.engine), ""),
         image=next((change.image for change in changes if change.image), ""),
         gpus=next((change.gpus for change in changes if change.gpus), ()),
         cost="; ".join(change.cost for change in changes),

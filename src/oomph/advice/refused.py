@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from oomph.advice.advise import advise
 from oomph.advice.judge import Judge, price, together
 from oomph.engines.protocol import EngineProtocol
-from oomph.engines.registry import engine_of, right_image
+from oomph.engines.registry import all_engines, engine_of, right_image
 from oomph.facts.gpus import find as find_card
 from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Lever, Model, Plan
 from oomph.ir.world import fewer_ranks, shortage
@@ -23,6 +23,7 @@ from oomph.units import gib
 
 _ENOUGH = 3  # answers
 _MOST_SISTERS = 5
+_MOST_BEHIND = 4  # refusals one behind the other
 _MOST_CHAINED = 3  # changes that are looked at again for what their memory needs
 _NAMING = ("program", "model", "hf_repo", "hf_file", "model_url")  # llama.cpp names its model by a flag
 _OF_A_CHECKPOINT = ("quantization", "load_format", "dtype")  # flags that were for the checkpoint that is left
@@ -36,6 +37,8 @@ def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[P
     helps: list[Judged] = []
     for group in _groups(plan, engine, model):
         tried = [judge.judge(change) for change in group]
+        if not _fixes(tried):
+            tried += _behind(judge, tried)
         fixes = _fixes(tried) or list(_with_memory(judge, tried, memory_levers))
         helps += [judged for judged in tried if judged.effect == "helps"]
         if fixes:
@@ -44,7 +47,8 @@ def refusal_advice(judge: Judge, model: Model | None, memory_levers: Callable[[P
         fixes = list(_elsewhere(judge, engine, model))
     distinct: dict[str, Judged] = {}
     for judged in sorted(fixes, key=price):  # of releases the newest that will do
-        distinct.setdefault("release" if judged.change.version else judged.change.label, judged)
+        change = judged.change
+        distinct.setdefault(f"release {change.engine}" if change.version else change.label, judged)
     cheapest = _without_surplus(list(distinct.values()))[:_ENOUGH]
     return Advice(_why(plan, engine), tuple(cheapest), tuple(helps[:_ENOUGH]))
 
@@ -106,6 +110,7 @@ def _groups(plan: Plan, engine: EngineProtocol, model: Model | None) -> Iterator
     yield list(_without_flags(plan, named_only=False))
     yield [*_releases(plan, engine)]
     yield layouts
+    yield list(_engines(plan))
     yield [_bare(plan, engine)]
 
 
@@ -284,13 +289,66 @@ def _at_release(plan: Plan, engine: EngineProtocol, version: str, rank: int = 0)
     return Change("release", f"{engine.title} {version}", "release", gone, version=version, cost=cost, rank=rank)
 
 
+def _engines(plan: Plan) -> Iterator[Change]:
+    """What no release of this engine has, another may: on the GPUs that there are, in slices as many as it takes."""
+    count = len(plan.deployment.gpus) or 1
+    for rank, other in enumerate(engine for engine in all_engines() if engine.name != plan.deployment.engine.name):
+        tensor = next((field for field in other.degrees if field in _TENSOR), "")
+        for size in dict.fromkeys((count, *(n for n in (8, 4, 2, 1) if n < count))) if tensor else ():
+            flags = {tensor: size} if size > 1 else {}
+            label = f"{other.title} {other.newest()}" + (f" on {size} of the GPUs" if size < count else "")
+            cost = "another engine, at its own defaults"
+            yield Change(
+                "engine", label, "release", flags, version=other.newest(), engine=other.name, cost=cost, rank=rank
+            )
+
+
 _BARE = "without its flags"
 
 
-def _bare(plan: Plan, engine: EngineProtocol) -> Change:
-    """None of the flags that decide memory."""
-    fields = [field for field in engine.memory_flags(plan.deployment) if field not in _NAMING]
+def _bare(plan: Plan, engine: EngineProtocol, but: Sequence[str] = ()) -> Change:
+    """None of the flags that decide memory, but those."""
+    fields = [field for field in engine.memory_flags(plan.deployment) if field not in (*_NAMING, *but)]
     return Change("flags", _BARE, flags=dict.fromkeys(fields), cost=f"{engine.title} chooses", rank=9)
+
+
+# ---- a refusal behind the refusal ------------------------------------------------------------------------------------
+
+
+def _behind(judge: Judge, tried: Sequence[Judged]) -> Iterator[Judged]:
+    """What ends a refusal may meet another: a release that has the model, and then wants a shorter context."""
+    first = _without_figures(judge.before)
+    refused = [
+        judged for judged in tried if judged.effect == "refused" and not isinstance(judge.plan(judged.change), str)
+    ]
+    for judged in sorted(refused, key=price):
+        change: Change | None = judged.change
+        met = {first}
+        for _ in range(_MOST_BEHIND):
+            after = judge.plan(change) if change is not None else ""
+            if change is None or isinstance(after, str) or _without_figures(after) in met:
+                break
+            if not after.verdict.refusal:
+                yield (answer := judge.judge(change))
+                if answer.effect == "fixes":
+                    return
+                break
+            met.add(_without_figures(after))
+            change = _next_step(judge, change, after, met)
+
+
+def _next_step(judge: Judge, change: Change, after: Plan, met: set[str]) -> Change | None:
+    """The change with the first thing that ends the refusal which it meets."""
+    named = [own for lever in engine_of(after.deployment).refusal_levers(after) for own in lever.changes]
+    steps = [together([change, own]) for own in (*named, *_without_flags(after, named_only=True))]
+    plans = [(step, plan) for step in steps if not isinstance(plan := judge.plan(step), str)]
+    fixing = (step for step, _ in plans if judge.fixes(step))
+    return next(fixing, None) or next((step for step, plan in plans if _without_figures(plan) not in met), None)
+
+
+def _without_figures(plan: Plan) -> str:
+    """What it refuses: another release says the same with its own number."""
+    return re.sub(r"[\d.]+", "", plan.verdict.message) if plan.verdict.refusal else ""
 
 
 # ---- what does not start for its memory either -----------------------------------------------------------------------
@@ -330,32 +388,47 @@ def _elsewhere(judge: Judge, engine: EngineProtocol, model: Model | None) -> Ite
         return
     newest = engine.newest()
     upgrade = [[_at_release(plan, engine, newest)]] if newest and newest != plan.deployment.engine.version else []
-    bases = [[*flags, *release] for flags in ([], [_bare(plan, engine)]) for release in ([], *upgrade)]
-    bases += [[sister, *release] for sister in _sisters(plan, model) for release in ([], *upgrade)]
+    plain = _bare(plan, engine, but=engine.degrees)
+    bases = [[*flags, *release] for flags in ([], [plain], [_bare(plan, engine)]) for release in ([], *upgrade)]
+    bases += [
+        [*flags, sister, *release]
+        for flags in ([], [plain])
+        for sister in _sisters(plan, model)
+        for release in ([], *upgrade)
+    ]
     for base in bases:
-        for cards in _cards(plan, engine):
-            answer = together([*base, cards])
-            if judge.fixes(answer):
-                yield judge.judge(answer)
-                return
+        for flags, count in _spread(plan, engine):
+            cards = [_on_cards(plan, name, count, flags) for name in _RENTED]
+            if not judge.fixes(together([*base, cards[-1]])):  # the largest
+                continue
+            yield judge.judge(next(answer for card in cards if judge.fixes(answer := together([*base, card]))))
+            return
 
 
-def _cards(plan: Plan, engine: EngineProtocol) -> Iterator[Change]:
-    """Cards that people rent where theirs will not do, as many as there are, then as many as one and two nodes have."""
+def _spread(plan: Plan, engine: EngineProtocol) -> Iterator[tuple[dict[str, Any], int]]:
+    """Degrees and GPUs: as many as there are, then what one, two and four nodes have, in slices or in stages too."""
     gpus = plan.deployment.gpus
     sizes = _degrees(plan, engine)
     tensor = next((field for field in sizes if field in _TENSOR), "")
+    stages = next((field for field in sizes if field in _STAGES), "")
     ranks = prod(sizes.values()) or 1
     for count in dict.fromkeys((len(gpus), 8, 16, 32)):
         if count < len(gpus):
             continue
-        for name in _RENTED:
-            card = find_card(name).device()
-            flags = {tensor: sizes[tensor] * count // ranks} if tensor and count > ranks and count % ranks == 0 else {}
-            words = f"on {count} x {card.name}" if count > 1 else f"on {card.name}"
-            words = " ".join(filter(None, (words, label(plan.deployment, flags) if flags else "")))
-            cost = f"instead of {len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else f"instead of {gpus[0].name}"
-            yield Change("gpus", words, "hardware", flags, gpus=(card,) * count, cost=cost)
+        wider = tensor and count > ranks and count % ranks == 0
+        yield ({tensor: sizes[tensor] * count // ranks} if wider else {}), count
+        if tensor and stages and count % 8 == 0:
+            yield {tensor: 8, stages: count // 8 if count > 8 else None}, count
+
+
+def _on_cards(plan: Plan, name: str, count: int, flags: dict[str, Any]) -> Change:
+    """Cards that people rent where theirs will not do."""
+    gpus, card = plan.deployment.gpus, find_card(name).device()
+    flags = {field: value for field, value in flags.items() if value is not None or field in plan.deployment.flags}
+    words = f"on {count} x {card.name}" if count > 1 else f"on {card.name}"
+    words = " ".join(filter(None, (words, label(plan.deployment, flags) if flags else "")))
+    cost = f"instead of {len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else f"instead of {gpus[0].name}"
+    return Change("gpus", words, "hardware", flags, gpus=(card,) * count, cost=cost)
 
 
 _RENTED = ("RTX 4090", "L40S", "A100 80GB", "H100", "H200", "B200", "B300")

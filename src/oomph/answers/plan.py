@@ -103,6 +103,7 @@ def _with_advice(plan: Plan, model: Model | None) -> Plan:
 def _way_out(plan: Plan, model: Model | None) -> Advice:
     """Of a refusal: what is nearest to the command; where nothing is, the command that searches further."""
     from oomph.advice.refused import refusal_advice
+    from oomph.search.offer import change_of_engine
 
     engine, judge = engine_of(plan.deployment), _judge(plan, model)
 
@@ -111,6 +112,10 @@ def _way_out(plan: Plan, model: Model | None) -> Advice:
 
     advice = refusal_advice(judge, model or _readable(plan.deployment.model), memory_levers)
     is_named = not unknown_to_the_hub(plan.deployment.model)
+    if is_named and not advice.fixes and engine.asks_the_hub and plan.deployment.gpus:
+        change = change_of_engine(plan)
+        if change is not None and (judged := judge.judge(change)).effect == "fixes":
+            return replace(advice, fixes=(judged,))
     return replace(advice, next_step=next_step(plan)) if is_named and not advice.fixes else advice
 
 

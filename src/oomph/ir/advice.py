@@ -28,6 +28,7 @@ class Change(Struct, frozen=True):
     environment: dict[str, str] = {}
     model: str = ""  # another checkpoint
     version: str = ""  # another release
+    engine: str = ""  # another engine, at its own defaults
     image: str = ""  # another container image
     gpus: tuple[Device, ...] = ()  # other GPUs
     cost: str = ""

@@ -14,13 +14,14 @@ from oomph.answers.bare_plan import run
 from oomph.commands import to_command
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, fills
-from oomph.engines.registry import engine_of
+from oomph.engines.registry import all_engines, engine_of
 from oomph.engines.values import Offer
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
 from oomph.search.best import Best, slow
 from oomph.search.fit import gives_up, pick_for, pick_or_nearest
+from oomph.search.placed import Places
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
 from oomph.sources.load import is_local, load_once
 from oomph.units import gib
@@ -128,6 +129,32 @@ def change_by_fit(plan: Plan) -> Change | None:
     losses = (download, *gives_up(answer.point), slow(answer.speed))
     cost = "; ".join(filter(None, losses)) or "what fit picks on these GPUs"
     return Change("fit", label, kind, flags, model=model, cost=cost, rank=_RANK + len(flags), moves=moves)
+
+
+def change_of_engine(plan: Plan) -> Change | None:
+    """The first engine with another file of the model, where those that read its checkpoint do not have it; on the GPUs
+    that there are, or on a node of the same card."""
+    own = plan.deployment.gpus
+    engines = [
+        engine for engine in all_engines() if engine.layout != "ranks" and engine.name != plan.deployment.engine.name
+    ]
+    for gpus in dict.fromkeys((own, own[:1] * max(8, len(own)))):
+        for engine in engines:
+            try:
+                offer = Places(plan.model or plan.deployment.model, gpus, Want(0), engine, run).best()[0]
+            except OomphError:
+                continue
+            if offer.plan is None or offer.why:
+                continue
+            file = offer.plan.deployment
+            more = f"on {len(gpus)} x {gpus[0].name} instead of {len(own)}" if gpus != own else ""
+            cost = "; ".join(filter(None, ("another engine and file", more, *offer.gives_up)))
+            return Change(
+                "engine", f"{engine.title}: {' '.join(map(quote, offer.words))}", "release", file.flags,
+                file.environment, model=file.model, version=file.engine.version, engine=engine.name, cost=cost,
+                gpus=gpus if gpus != own else (), rank=_RANK,
+            )  # fmt: skip
+    return None
 
 
 def _label(deployment: Deployment, flags: dict[str, Any]) -> str:

@@ -86,6 +86,8 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """The text without its secrets. Each secret that is found is remembered."""
+        if "\\u" in text and (decoded := _with_letters(text)) != text:  # a name in JSON
+            self.hide(decoded)
         if _may_hold_one(text):
             marked, is_marked = _with_ends(text)
             lowered = marked.lower()
@@ -234,7 +236,7 @@ class Secrets:
         decide = is_key if speaks else is_certain_key
         word = pattern(r"[\w~+/=!*.$%^-]{10,400}")
         return word.sub(
-            lambda one: self._hide_value(one[0]) if decide(one[0]) and not is_path(one[0]) else one[0], line
+            lambda one: self._hide_value(one[0]) if decide(one[0]) and not is_path(one[0].rpartition("=")[2]) else one[0], line
         )
 
     def _hide_block(self, match: re.Match[str], entry: re.Pattern[str]) -> str:

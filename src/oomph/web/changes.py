@@ -50,7 +50,7 @@ def apply_change(judged: Judged, engine: str) -> Html | None:
     return apply_button(
         judged.command,
         data_label=change.label,
-        data_request=f"{engine}=={change.version}" if change.version and engine else None,
+        data_request=f"{change.engine or engine}=={change.version}" if change.version and engine else None,
         data_gpu=gpu_words(change.gpus, "") or None,
     )
 

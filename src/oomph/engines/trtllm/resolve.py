@@ -237,6 +237,10 @@ def refusal(flags: Mapping[str, Any], model: Model, sizes: tuple[int, int, int],
     policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0])
     return first_that_holds(
         (
+            not flags.get("custom_module_dirs") and model.architecture not in facts.models.classes,  # modeling_auto.py
+            f"ValueError: Unknown architecture for AutoModelForCausalLM: {model.architecture}",
+        ),
+        (
             ep > tp or tp % ep,  # mapping.py
             f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to moe_world_size, but got "
             f"{tp // ep * ep} != {tp}",

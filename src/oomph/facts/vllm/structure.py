@@ -6,6 +6,7 @@ A family names the habit on the part it concerns (`Part.only`, `Param.only`); a 
 from functools import lru_cache
 
 from oomph.facts.changes import Facts, Span, changes, names, rows
+from oomph.facts.transformers import INCOMPATIBLE
 
 # classes that cut nothing in sequence parallelism do so where there is one pipeline stage only
 WHOLE_ON_ONE_STAGE = frozenset({"dense layers whole in sequence parallelism", "Kimi Linear as K3"})
@@ -128,60 +129,11 @@ TRANSFORMERS_SINCE: dict[str, str] = {
     "Starcoder2ForCausalLM": "0.25.0",
     "VaultGemmaForCausalLM": "",
 }
-# of the architectures that are registered, those that transformers 5.19 has no class for
-NOT_IN_TRANSFORMERS = frozenset(
-    names("""
-    AquilaForCausalLM BagelForConditionalGeneration BaiChuanForCausalLM BaichuanForCausalLM BailingMoeForCausalLM
-    BailingMoeV2ForCausalLM BailingMoeV2_5ForCausalLM BailingMoeV3ForCausalLM BailingMoeV3VLForConditionalGeneration
-    BeeForConditionalGeneration BertSpladeSparseEmbeddingModel BgeM3EmbeddingModel ChatGLMForConditionalGeneration
-    ChatGLMModel ClefOmniForJointSchema ColBERTJinaRobertaModel ColBERTLfm2Model ColBERTModernBertModel ColQwen3
-    ColQwen3_5 Cosmos3ForConditionalGeneration DeciLMForCausalLM DeepseekForCausalLM DeepseekOCR2ForCausalLM
-    DeepseekOCRForCausalLM DeepseekV3BidirectionalModel DeepseekV41ForCausalLM DeepseekV4ForConditionalGeneration
-    DeepseekVLV2ForCausalLM Dots3NoteForCausalLM DotsOCRForCausalLM Eagle2_5_VLForConditionalGeneration
-    ExaoneForCausalLM ExaoneMoEForCausalLM FireRedASR2ForConditionalGeneration FunASRForConditionalGeneration
-    FunAudioChatForConditionalGeneration GLM4VForCausalLM Glm5NextForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM
-    GteNewForSequenceClassification GteNewModel H2OVLChatModel HCXVisionV2ForCausalLM HF_ColBERT HfMoondream
-    IQuestCoderForCausalLM IQuestLoopCoderForCausalLM InternLM2ForCausalLM InternLM2ForRewardModel
-    InternLM3ForCausalLM InternS1ForConditionalGeneration InternS1ProForConditionalGeneration
-    InternS2MobiusForConditionalGeneration InternS2PreviewForConditionalGeneration InternVLChatModel
-    IsaacForConditionalGeneration JinaEmbeddingsV5Model JinaForRanking JinaVLForRanking K2HorizonForCausalLM
-    KananaVForConditionalGeneration KeyeForConditionalGeneration KeyeVL1_5ForConditionalGeneration
-    KimiK25ForConditionalGeneration KimiK3ForConditionalGeneration KimiVLForConditionalGeneration LLaMAForCausalLM
-    LightOnOCRForConditionalGeneration LlamaBidirectionalForSequenceClassification LlamaBidirectionalModel
-    LlamaNemotronVLForSequenceClassification LlamaNemotronVLModel Llama_Nemotron_Nano_VL
-    LlavaOnevision2ForConditionalGeneration LongcatFlashNgramForCausalLM MPTForCausalLM MiDashengLMModel
-    MiMoForCausalLM MiMoV2ForCausalLM MiMoV2OmniForCausalLM MiniCPMForCausalLM MiniCPMO MiniCPMV
-    MiniMaxM1ForCausalLM MiniMaxM3ForCausalLM MiniMaxM3SparseForCausalLM MiniMaxText01ForCausalLM
-    MistralLarge3ForCausalLM Molmo2ForConditionalGeneration MolmoForCausalLM Moondream3ForCausalLM
-    MoonshotKimiaForCausalLM MossAudioModel MossTranscribeDiarizeForConditionalGeneration MuseGlimmerForCausalLM
-    NVLM_D NanbeigeForCausalLM NemotronHPuzzleForCausalLM NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2
-    NemotronH_Super_Omni_Reasoning_V3 NemotronParseForConditionalGeneration OpenCUAForConditionalGeneration
-    OpenPanguVLForConditionalGeneration OpenVLAForActionPrediction OpsColQwen3Model OrionForCausalLM Ovis Ovis2_5
-    Ovis2_6ForCausalLM Ovis2_6_MoeForCausalLM PanguEmbeddedForCausalLM PanguProMoEV2ForCausalLM
-    PanguUltraMoEForCausalLM Param2MoEForCausalLM Phi3VForCausalLM Phi4ForCausalLMV Phi4MMForCausalLM
-    PhiMoEForCausalLM PixtralForConditionalGeneration Plamo2ForCausalLM Plamo3ForCausalLM Qwen2ForProcessRewardModel
-    Qwen2ForRewardModel Qwen2_5OmniModel Qwen3ASRForcedAlignerForTokenClassification Qwen3ASRRealtimeGeneration
-    Qwen3VLNemotronEmbedModel RForConditionalGeneration RWForCausalLM Rnj1ForCausalLM SarvamMLAForCausalLM
-    SarvamMoEForCausalLM SkyworkR1VChatModel SolarForCausalLM Step1ForCausalLM Step3TextForCausalLM
-    Step3VLForConditionalGeneration Step3p5ForCausalLM StepVLForConditionalGeneration TeleChat2ForCausalLM
-    TeleChat3ForCausalLM TeleFLMForCausalLM Terratorch UltravoxModel UnlimitedOCRForCausalLM
-    VoxtralRealtimeGeneration VoyageQwen3BidirectionalEmbedModel XverseForCausalLM
-    """)
-)
 NOT_IN_TRANSFORMERS_REFUSAL = (
     "Cannot find model module. '{architecture}' is not a registered model in the Transformers library (only relevant "
     "if the model is meant to be in Transformers) and 'AutoModel' is not present in the model config's 'auto_map' "
     "(relevant if the model is custom)."
 )
-# PreTrainedModel.is_backend_compatible of transformers 5.8 and 5.10, and since 0.30.0 _can_set_attn_implementation too
-_INCOMPATIBLE = names("""
-    BambaForCausalLM BloomForCausalLM ColPaliForRetrieval FalconForCausalLM FalconH1ForCausalLM FalconMambaForCausalLM
-    GPTBigCodeForCausalLM GPTJForCausalLM JambaForCausalLM JambaForSequenceClassification Mamba2ForCausalLM
-    MambaForCausalLM MiniCPMV4_6ForConditionalGeneration NemotronForCausalLM NemotronHForCausalLM OlmoHybridForCausalLM
-    Qwen2AudioForConditionalGeneration Qwen3NextForCausalLM Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration
-    Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration StableLmForCausalLM WhisperForConditionalGeneration
-    Zamba2ForCausalLM
-""")
 INCOMPATIBLE_REFUSAL = "The Transformers implementation of '{architecture}' is not compatible with vLLM."
 # transformers/base.py create_attention_instances (0.30.0), of the first layer that keeps a state
 NOT_DISPATCHED = (
@@ -202,7 +154,7 @@ _BACKENDS = (
 
 class Structure(Facts):
     habits_of_all_gpus = rows(*HABITS, *_BACKENDS)
-    incompatible = changes(_INCOMPATIBLE, ("0.30.0", names("BloomForCausalLM FalconForCausalLM GPTJForCausalLM")))
+    incompatible = changes(INCOMPATIBLE, ("0.30.0", names("BloomForCausalLM FalconForCausalLM GPTJForCausalLM")))
 
     @lru_cache(maxsize=256)  # noqa: B019 there is one object per release
     def habits(self, sm: int) -> frozenset[str]:

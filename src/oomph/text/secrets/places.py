@@ -109,6 +109,8 @@ _PASSWORDS = (
     # a database: where it is, the user, the password
     rf"\b(?:pdo|mysqli|(?:mysqli?|mysqldb|pymysql|psycopg\d?|py?odbc|pg|oci|mssql|drivermanager)[_.]\w{{0,4}}connect(?:ion)?)\((?:\s{{0,4}}{QUOTE}[^\"'\\\n]{{1,200}}{QUOTE},){{2}}\s{{0,4}}(?={QUOTE})",
     rf"\b\w{{0,40}}(?:auth|credentials?|login)\s?=?\s?[( ]\s{{0,4}}{QUOTE}[^\"'\n]{{1,100}}{QUOTE},\s{{0,4}}(?={QUOTE})",
+    # what a program asks for, and what it takes without an answer
+    rf"\b\w{{0,40}}(?:password|passwd|passphrase|secret|token|api_?key)\s?=\s?(?:await\s)?[\w.]{{1,60}}\([^()\n]{{0,100}}\)\s{{0,4}}(?:or|\|\||\?\?)\s{{0,4}}(?={QUOTE})",
     # a command that asks for one is given it, or an option that takes what a command prints
     r"\b(?:kinit|passwd|chpasswd|su|sudo|cryptsetup|gpg|smbclient|ssh-add|vault|docker|podman|helm|gh|hf|huggingface-cli|npm|twine)\b[^\n|;<]{0,120}<<<\s?",
     rf"(?<![\w-])--?[\w-]{{0,30}}(?:pass|token|secret|key)[\w-]{{0,20}}[ =](?:[<$]\(|{QUOTE})\s{{0,2}}(?:echo|printf)\s{{1,4}}",

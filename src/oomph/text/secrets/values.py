@@ -124,7 +124,7 @@ class Place:
         if self.certainty is Says.PERHAPS or self.op == ":-":
             return not self._is_likely(value)
         if key == "header":
-            return False
+            return self.is_spaced and is_plain_word(value)  # "using bearer token authentication"
         if is_sure:
             return is_reference(value, self.name) or is_template(value)
         if self.is_spaced:
@@ -165,7 +165,7 @@ class Place:
 
     def is_told_password(self) -> bool:
         """ "the password is cornflower," and not "the password is required": the sentence ends with a noun."""
-        claim = pattern(rf"(?:{'|'.join(PASSWORDS)})[\"']?\s{IS}\s").search(self.before)
+        claim = pattern(rf"(?:{'|'.join(PASSWORDS)})[\"']?(?:\s(?:for|of|to|on|at)(?:\s[\w.@-]{{1,40}}){{1,4}})?\s{IS}\s").search(self.before)
         ends = pattern(r"[.,!]{0,3}(?:\s|$)(?!\s{0,4}[a-z])|,").match(self.text, self.value.end())
         value = (self.value["bare"] or "").rstrip(".,!")
         return (

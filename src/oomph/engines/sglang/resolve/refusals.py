@@ -5,6 +5,7 @@ from oomph.engines.sglang.weights.lora import lora_of
 from oomph.engines.sglang.weights.online import format_refusal
 from oomph.facts.sglang.choices import CHOICES
 from oomph.facts.sglang.facts import Facts
+from oomph.facts.transformers import INCOMPATIBLE, NOT_IN_TRANSFORMERS
 from oomph.ir import Deployment, Experts, Linear, Model
 from oomph.text.tables import first_that_holds
 
@@ -17,7 +18,7 @@ def refusal_before_load(
         or _priority_policy(deployment)
         or _text_only(model, facts, deployment)
         or _groups(settings)
-        or _no_class(model, shape, facts)
+        or _no_class(model, shape, facts, deployment)
         or format_refusal(model, str(deployment.flags.get("quantization") or ""))
         or _no_rocm_format(model, facts, deployment)
         or _old_card(model, facts, deployment)
@@ -81,12 +82,22 @@ def _groups(settings: Settings) -> str:
     return ""
 
 
-def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:
-    """model_loader/utils.py: transformers' own code stands in, except for models with states of their own."""
-    if model.architecture in facts.models.classes or not shape.states:
+def _no_class(model: Model, shape: ModelShape, facts: Facts, deployment: Deployment) -> str:
+    """model_loader/utils.py resolve_transformers_arch: transformers' own code stands in where it has a class, and one
+    whose attention can be replaced; models with states of their own never."""
+    name = model.architecture
+    if name in facts.models.classes:
+        return ""
+    if name in NOT_IN_TRANSFORMERS and not deployment.flags.get("trust_remote_code"):
+        return (
+            f"ValueError: Cannot find model module. '{name}' is not a registered model in the Transformers library "
+            "(only relevant if the model is meant to be in Transformers) and 'AutoModel' is not present in the model "
+            "config's 'auto_map' (relevant if the model is custom)."
+        )
+    if not shape.states and name not in INCOMPATIBLE:
         return ""
     return (
-        f"ValueError: {model.architecture} has no SGlang implementation and the Transformers implementation is not "
+        f"ValueError: {name} has no SGlang implementation and the Transformers implementation is not "
         f"compatible with SGLang."
     )
 

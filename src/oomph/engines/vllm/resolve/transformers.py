@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv.specs import Refused
 from oomph.engines.vllm.traits import Traits, traits_of
+from oomph.facts.transformers import NOT_IN_TRANSFORMERS
 from oomph.facts.vllm.structure import (
     INCOMPATIBLE_REFUSAL,
     NOT_DISPATCHED,
-    NOT_IN_TRANSFORMERS,
     NOT_IN_TRANSFORMERS_REFUSAL,
     WITHOUT_POSITIONS,
     Structure,
