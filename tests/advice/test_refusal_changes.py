@@ -102,7 +102,8 @@ def rows(name: str) -> Iterator[Row]:
         engine = engine_of(refusal.deployment)
         groups = [[row(one) for one in group if not one.version] for group in refused._groups(refusal, engine, model)]
         layouts = [row(one) for one in refused._layouts(refusal, engine, model)]
-        spread = [refused._on_cards(refusal, "H200", count, flags) for flags, count in refused._spread(refusal, engine)]
+        places = (*refused._wider(refusal, engine), *refused._spread_anew(refusal, engine))
+        spread = [refused._on_cards(refusal, "H200", count, flags) for flags, count in places]
         cards = [[one.label, one.flags, one.cost, len(one.gpus)] for one in spread]
         release = ENGINES[name][-1]
         older = row(refused._at_release(refusal, engine, release, 3)) if release else []

@@ -104,7 +104,9 @@ def test_a_refusal_behind_the_refusal_is_answered_too() -> None:
     model = "ibm-ai-platform/Bamba-9B-v1"
     answer = planned(f"vllm serve {model} --max-model-len 500000 --max-num-seqs 64", "H100", "vllm==0.29.0")
     assert labels(answer) == ["vLLM 0.23.0 --max-model-len 4096"]
-    older = planned("vllm serve Qwen/Qwen3-0.6B --max-model-len 50000 --kv-cache-dtype fp8", "V100 SXM2 32GB", "vllm==0.32.0")
+    older = planned(
+        "vllm serve Qwen/Qwen3-0.6B --max-model-len 50000 --kv-cache-dtype fp8", "V100 SXM2 32GB", "vllm==0.32.0"
+    )
     assert older.advice is not None and older.advice.fixes
     fix = older.advice.fixes[0]
     assert fix.change.version.startswith("0.1") and "--max-model-len 40960" in fix.command

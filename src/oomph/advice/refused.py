@@ -6,6 +6,7 @@ one of its flags, another release; then the same with what the memory needs besi
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -386,8 +387,10 @@ def _elsewhere(judge: Judge, engine: EngineProtocol, model: Model | None) -> Ite
     plan = judge.before
     if not plan.deployment.gpus:
         return
-    newest = engine.newest()
-    upgrade = [[_at_release(plan, engine, newest)]] if newest and newest != plan.deployment.engine.version else []
+    first = _without_figures(plan)
+    releases = list(_releases(plan, engine))
+    ending = islice((change for change in releases[1:] if _ends(judge, change, first)), 1)
+    upgrade = [[change] for change in (*releases[:1], *ending)]
     plain = _bare(plan, engine, but=engine.degrees)
     bases = [[*flags, *release] for flags in ([], [plain], [_bare(plan, engine)]) for release in ([], *upgrade)]
     bases += [
@@ -396,29 +399,43 @@ def _elsewhere(judge: Judge, engine: EngineProtocol, model: Model | None) -> Ite
         for sister in _sisters(plan, model)
         for release in ([], *upgrade)
     ]
-    for base in bases:
-        for flags, count in _spread(plan, engine):
+    for spread in (_wider(plan, engine), _spread_anew(plan, engine)):
+        for base, (flags, count) in product(bases, tuple(spread)):
             cards = [_on_cards(plan, name, count, flags) for name in _RENTED]
-            if not judge.fixes(together([*base, cards[-1]])):  # the largest
-                continue
-            yield judge.judge(next(answer for card in cards if judge.fixes(answer := together([*base, card]))))
-            return
+            if judge.fixes(together([*base, cards[-1]])):  # the largest
+                yield judge.judge(next(answer for card in cards if judge.fixes(answer := together([*base, card]))))
+                return
 
 
-def _spread(plan: Plan, engine: EngineProtocol) -> Iterator[tuple[dict[str, Any], int]]:
-    """Degrees and GPUs: as many as there are, then what one, two and four nodes have, in slices or in stages too."""
-    gpus = plan.deployment.gpus
+def _ends(judge: Judge, change: Change, refusal: str) -> bool:
+    after = judge.plan(change)
+    return not isinstance(after, str) and _without_figures(after) != refusal
+
+
+def _counts(plan: Plan) -> list[int]:
+    """As many as there are, then what one, two and four nodes have."""
+    here = len(plan.deployment.gpus)
+    return [count for count in dict.fromkeys((here, 8, 16, 32)) if count >= here]
+
+
+def _wider(plan: Plan, engine: EngineProtocol) -> Iterator[tuple[dict[str, Any], int]]:
+    """The command's own layout, in more slices where there are more cards."""
     sizes = _degrees(plan, engine)
     tensor = next((field for field in sizes if field in _TENSOR), "")
-    stages = next((field for field in sizes if field in _STAGES), "")
     ranks = prod(sizes.values()) or 1
-    for count in dict.fromkeys((len(gpus), 8, 16, 32)):
-        if count < len(gpus):
-            continue
+    for count in _counts(plan):
         wider = tensor and count > ranks and count % ranks == 0
         yield ({tensor: sizes[tensor] * count // ranks} if wider else {}), count
-        if tensor and stages and count % 8 == 0:
-            yield {tensor: 8, stages: count // 8 if count > 8 else None}, count
+
+
+def _spread_anew(plan: Plan, engine: EngineProtocol) -> Iterator[tuple[dict[str, Any], int]]:
+    """In slices over a node, in stages over nodes."""
+    fields = _degrees(plan, engine)
+    tensor = next((field for field in fields if field in _TENSOR), "")
+    stages = next((field for field in fields if field in _STAGES), "")
+    for count in _counts(plan) if tensor and stages else ():
+        if count <= 8 or count % 8 == 0:
+            yield {tensor: min(8, count), stages: count // 8 if count > 8 else None}, count
 
 
 def _on_cards(plan: Plan, name: str, count: int, flags: dict[str, Any]) -> Change:

@@ -236,7 +236,10 @@ class Secrets:
         decide = is_key if speaks else is_certain_key
         word = pattern(r"[\w~+/=!*.$%^-]{10,400}")
         return word.sub(
-            lambda one: self._hide_value(one[0]) if decide(one[0]) and not is_path(one[0].rpartition("=")[2]) else one[0], line
+            lambda one: (
+                self._hide_value(one[0]) if decide(one[0]) and not is_path(one[0].rpartition("=")[2]) else one[0]
+            ),
+            line,
         )
 
     def _hide_block(self, match: re.Match[str], entry: re.Pattern[str]) -> str:

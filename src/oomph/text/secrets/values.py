@@ -165,7 +165,9 @@ class Place:
 
     def is_told_password(self) -> bool:
         """ "the password is cornflower," and not "the password is required": the sentence ends with a noun."""
-        claim = pattern(rf"(?:{'|'.join(PASSWORDS)})[\"']?(?:\s(?:for|of|to|on|at)(?:\s[\w.@-]{{1,40}}){{1,4}})?\s{IS}\s").search(self.before)
+        claim = pattern(
+            rf"(?:{'|'.join(PASSWORDS)})[\"']?(?:\s(?:for|of|to|on|at)(?:\s[\w.@-]{{1,40}}){{1,4}})?\s{IS}\s"
+        ).search(self.before)
         ends = pattern(r"[.,!]{0,3}(?:\s|$)(?!\s{0,4}[a-z])|,").match(self.text, self.value.end())
         value = (self.value["bare"] or "").rstrip(".,!")
         return (
