@@ -81,10 +81,10 @@ def test_many_steps_at_once_last_as_long_as_one_by_one(m: int, k: int, kv: int, 
         req = Live(Job(i, 0, 100 * i + 5, 10**5), 10**5)
         req.computed, req.order = 100 * i + 9, i
         steady.join(req)
-    whole = steady.duration(time, n)
+    whole = steady.duration(time.fixed(3, 3), time.decoding(), n)
     one_by_one = []
     for _ in range(n):
-        one_by_one.append(steady.duration(time, 1)[0])
+        one_by_one.append(steady.duration(time.fixed(3, 3), time.decoding(), 1)[0])
         steady.advance(1)
     assert whole == (sum(one_by_one), one_by_one[-1])
 

@@ -186,7 +186,7 @@ def test_a_drafter_has_its_own_cache() -> None:
 def test_a_sample_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from oomph.simulate import play
 
-    monkeypatch.setattr(play.simulate, "__defaults__", (play.Ends(work=5000),))
+    monkeypatch.setattr(play.simulate, "__defaults__", (play.Ends(work=2000),))
     text = oomph_simulate(capsys, "--users", "8", "--workload", "agentic", "--requests", "4000")
     assert "of 4,000: to follow all of them would take too long" in " ".join(text.split())
 

@@ -103,7 +103,7 @@ class Drawn:
         if self.shared:
             chain = ((SYSTEM, shape.shared),) if shape.shared else ()
             if shape.turns > 1:
-                chain = (*chain, self._segment(own), self._segment(output))
+                chain = (*chain, self._segment(own + output))
         return self._job(user, at, shape.shared + own, output, chain, 0)
 
     def _next(self, job: Job, chain: tuple[tuple[int, int], ...], turn: int, at: int) -> Job | None:
@@ -111,10 +111,11 @@ class Drawn:
         own = self._draw(shape.turn_prompt or shape.prompt, shape.prompt_sigma)
         output = self._draw(shape.output, shape.output_sigma)
         prompt = sum(n for _, n in chain) + own
-        chain = (*chain, self._segment(own), self._segment(output))
+        chain = (*chain, self._segment(own + output))
         return self._job(job.user, at + max(1, round(shape.turn_pause * SECOND)), prompt, output, chain, turn)
 
     def _segment(self, tokens: int) -> tuple[int, int]:
+        """A question with its answer: nobody else has either."""
         self.segments += 1
         return self.segments, tokens
 

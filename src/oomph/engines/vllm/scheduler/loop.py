@@ -2,6 +2,8 @@
 known at its end (or one step later, with asynchronous scheduling). Steps in which nothing but decoding happens are
 taken many at once."""
 
+from functools import lru_cache
+
 from oomph.engines.vllm.scheduler.live import Live
 from oomph.engines.vllm.scheduler.pools import CountPool
 from oomph.engines.vllm.scheduler.scheduler import Entry, Scheduler
@@ -21,6 +23,7 @@ class Loop(Scheduler):
         self.work = 0  # decodes and chunks that were played one by one
         self.pending_start = 0
         self.decoding = rates = time.decoding()
+        self.fixed = lru_cache(1 << 16)(time.fixed)
         kinds = [("once" if g.kind in RECURRENT else g.kind, rate, g.span) for g, rate in zip(config.groups, rates)]
         self.whole_rate = sum(
             rate for kind, rate, _ in kinds if kind == "full"
@@ -67,7 +70,7 @@ class Loop(Scheduler):
         freed, taken = self.steady.freed(n), self.steady.taken(n)
         assert isinstance(self.pool, CountPool)
         self.pool.free += freed - taken
-        ticks, last = self.steady.duration(self.time, n)
+        ticks, last = self._steady_ticks(n)
         self.now += ticks
         self._count(ticks, n)
         finished = self.steady.advance(n)
@@ -112,7 +115,12 @@ class Loop(Scheduler):
         ticks += self.whole_rate * before + self.once_rate * decodes
         self.tokens += tokens - steady
         self.work += len(batch) + steady * self.rests
-        return ticks + self.time.fixed(tokens, sequences)
+        return ticks + self.fixed(tokens, sequences)
+
+    def _steady_ticks(self, n: int) -> tuple[int, int]:
+        """Of the next n steps of all that are steady, and of the last of them."""
+        size = self.steady.size
+        return self.steady.duration(self.fixed(size, size), self.decoding, n)
 
     def _count(self, ticks: int, n: int) -> None:
         self.steps += n
@@ -154,13 +162,13 @@ class Loop(Scheduler):
         lag = self.c.lag
         if arrival <= self.now:
             return 1
-        if arrival > self.now + self.steady.duration(self.time, n)[0]:
+        if arrival > self.now + self._steady_ticks(n)[0]:
             return n
         low, high = 1, n
         while low < high:
             mid = (low + high + 1) // 2
             at = mid - 1 - lag
-            begun = self.now + (self.steady.duration(self.time, at)[0] if at > 0 else 0)
+            begun = self.now + (self._steady_ticks(at)[0] if at > 0 else 0)
             if at < 0 or arrival > begun:
                 low = mid
             else:

@@ -14,6 +14,7 @@ _WORTH = 3  # steps of rest below which waking costs more
 class Resting(Steady):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
+        self.warm_after = 1 + (self.late if self.has_frees else 0)  # its blocks are followed from the first decode on
         self.longest = max((group.span for group in self.groups if group.kind in ("window", "chunk")), default=0)
         self.due: dict[int, list[Live]] = {}  # by the step for which they wake
 

@@ -339,11 +339,12 @@ class Scheduler:
         else:
             for req in self.tail:
                 left = req.total - (req.computed + 1)
-                # frees and growth are regular after a few steps; a window that waits for known tokens needs one more
                 if req.warm < self.steady.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
                     break
                 if not self.steady.ready(req):
                     break
+                if req.first_token < 0:  # known at the end of this step
+                    req.first_token = self.now
                 self.steady.join(req)
                 gone.add(req)
         if not gone:
@@ -360,6 +361,8 @@ class Scheduler:
         for req in back:
             req.placeholders = req.in_flight = lag
             req.tokens = req.computed + 1 - lag
+            if req.tokens == req.job.prompt:  # its first token is in flight
+                req.first_token = -1
         for req in ending:
             req.placeholders = req.in_flight = lag
             req.tokens = req.job.prompt + req.output - lag

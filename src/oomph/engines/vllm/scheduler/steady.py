@@ -9,7 +9,6 @@ import heapq
 
 from oomph.engines.vllm.scheduler.live import Live
 from oomph.simulate.config import Config
-from oomph.simulate.timing import StepTime
 
 FAR = 1 << 62
 
@@ -32,8 +31,9 @@ class Steady:
             for period, group in zip(self.period, self.groups)
         ]
         self.has_frees = any(group.kind not in ("full", "state") for group in self.groups)
-        # decode steps after which frees and growth are regular; a window that waits for known tokens needs one more
-        self.warm_after = 1 + (self.late if self.has_frees else 0)
+        # decode steps after which blocks are regular: growth is so at once, what windows free after one, or two where
+        # they wait for known tokens
+        self.warm_after = 1 + self.late if self.has_frees else 0
         self.k0_sum = 0
         self.growing = [0] * len(self.groups)  # whose window is not full yet
         self.growing_k0 = [0] * len(self.groups)
@@ -168,11 +168,12 @@ class Steady:
                 out.append(grow * k1 - self.growing_k0[i] + (n - grow) * group.span)
         return out
 
-    def duration(self, time: StepTime, n: int) -> tuple[int, int]:
-        """(ticks of the next n steps, of the last of them). Only attention grows, by the same amount in every step."""
+    def duration(self, fixed: int, rates: tuple[int, ...], n: int) -> tuple[int, int]:
+        """(ticks of the next n steps, of the last of them), of a step's fixed ticks and those of a token that a decode
+        reads. Only attention grows, by the same amount in every step."""
         size = self.size
-        step, growth = time.fixed(size, size), 0
-        for i, (group, now, rate) in enumerate(zip(self.groups, self.read(), time.decoding())):
+        step, growth = fixed, 0
+        for i, (group, now, rate) in enumerate(zip(self.groups, self.read(), rates)):
             step += rate * now
             growth += rate * (
                 size if group.kind == "full" else self.growing[i] if group.kind in ("window", "chunk") else 0
