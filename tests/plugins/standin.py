@@ -72,6 +72,11 @@ class EngineCoreProc(EngineCore):
 class DPEngineCoreProc(EngineCoreProc):
     def run_busy_loop(self): raise AssertionError("a request that nobody knows")
 """,
+    "vllm/v1/engine/core_client.py": """
+class MPClient:
+    def __init__(self, config): self.vllm_config = config
+    def shutdown(self, timeout=None): pass
+""",
     "vllm/v1/core/__init__.py": "",
     "vllm/v1/core/sched/__init__.py": "",
     "vllm/v1/core/sched/scheduler.py": """
@@ -163,6 +168,7 @@ import copy, os, time
 import oomph_vllm
 oomph_vllm.register()
 from vllm.v1.engine.core import DPEngineCoreProc, EngineCoreProc
+from vllm.v1.engine.core_client import MPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.executor.abstract import Executor
 from vllm.v1.worker.gpu_worker import Worker
@@ -193,11 +199,18 @@ def play(config, kinds):
             attempt(lambda: EngineCoreProc(config, OfTwoRanks))
         elif kind == "loop":
             attempt(lambda: DPEngineCoreProc(config, Executor).run_busy_loop())
-        elif kind in ("ended", "killed"):
+        elif kind in ("ended", "killed", "stopped"):
+            read, write = os.pipe()
             if not (child := os.fork()):
                 engine = EngineCoreProc(config, Executor)
                 if kind == "ended": engine.shutdown()
+                os.write(write, b"ready")
+                if kind == "stopped": time.sleep(60)  # until its server kills it
                 os._exit(0)
+            os.read(read, 5)
+            if kind == "stopped":
+                MPClient(config).shutdown()
+                os.kill(child, 9)
             os.waitpid(child, 0)
         elif kind == "gone":
             print("told", EngineDeadError())

@@ -29,6 +29,13 @@ def test_the_engine_that_was_killed_is_told_from_those_that_ended_or_run(tmp_pat
     assert "killed" not in names(played, 1000) | names(played, 1001)
 
 
+def test_an_engine_that_its_server_stops_was_not_killed(tmp_path: Path) -> None:
+    """As vLLM does with --shutdown-timeout 0, its default: SIGTERM, then SIGKILL at once, then EngineDeadError for tasks."""
+    played = play(tmp_path, engines=["stopped", "gone", "killed", "gone"])
+    assert played.output.count(KILLED) == 1
+    assert "killed" not in names(played, 1000) and "killed" in names(played, 1002)
+
+
 def test_only_the_first_replica_speaks(tmp_path: Path) -> None:
     played = play(tmp_path, engines=["replica", "gone"])
     assert "oomph" not in played.output and names(played, 1000) == {"engine", "rank0"}

@@ -41,6 +41,7 @@ HOOKS = (
     Hook("vllm.v1.executor.abstract", "Executor.__init__", "engine_start", "the resolved configuration"),
     Hook("vllm.v1.engine.core", "EngineCore._initialize_kv_caches", "kv_check", "the KV cache's blocks"),
     Hook("vllm.v1.engine.core", "EngineCore.shutdown", "engine_ends", "that the engine ended in order"),
+    Hook("vllm.v1.engine.core_client", "MPClient.shutdown", "engine_ends", "that the server ends its engines itself"),
     Hook("vllm.v1.engine.core", "EngineCoreProc.run_busy_loop", "engine_loop", "an error of the engine's own process"),
     Hook("vllm.v1.engine.core", "DPEngineCoreProc.run_busy_loop", "engine_loop", "the same, of a replica"),
     Hook("vllm.v1.engine.utils", "wait_for_engine_startup", "engine_gone", "whether the engine died without a word"),

@@ -107,6 +107,12 @@ def of_this_group() -> Iterator[Run]:
         yield from (Run(folder.name) for folder in sorted(cache_folder().glob(f"{group()}*")))
 
 
+def of_instance(config: Any) -> Iterator[Run]:
+    """The engines that a server with this configuration has started: one, or one for each replica."""
+    instance = re.sub(r"\W", "", str(value_at(config, "instance_id") or ""))
+    yield from (its_run for its_run in of_this_group() if f"-{instance}" in its_run.name)
+
+
 def is_alive(pid: int) -> bool:
     """A child that was killed and not yet waited for is gone."""
     import psutil  # type: ignore[import-untyped]

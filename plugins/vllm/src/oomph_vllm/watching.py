@@ -47,10 +47,14 @@ _engines: dict[tuple[int, str], Engine] = {}  # by process: a worker that is for
 
 
 def _engine_of(args: Sequence[Any]) -> Engine:
-    """By the configuration that the function was called with, or that its object keeps."""
-    config = next((found for each in args if (found := _config_of(each)) is not None), None)
+    config = _config_among(args)
     its_run = run.of(config)
     return _engines.setdefault((os.getpid(), its_run.name), Engine(config, its_run))
+
+
+def _config_among(args: Sequence[Any]) -> Any:
+    """The configuration that the function was called with, or that its object keeps."""
+    return next((found for each in args if (found := _config_of(each)) is not None), None)
 
 
 def _config_of(each: Any) -> Any:
@@ -66,13 +70,13 @@ def version() -> str:
 def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
     if hook.stage in (_GONE, _LOOP):
         return
+    if hook.stage == _END:
+        for its_run in run.of_instance(_config_among(args)) if hook.name.startswith("MPClient") else (_engine_of(args).run,):
+            _note_end(its_run)
+        return
     engine = _engine_of(args)
     if hook.stage == "engine_start":
         _engine_starts(engine)
-        return
-    if hook.stage == _END:
-        if not engine.run.lost("rank*.json"):
-            engine.run.claim("ended", otherwise=False)
         return
     engine.look_at(args[0] if args else None)
     if hook.stage == "weights_load":
@@ -130,7 +134,7 @@ def _measured(stage: str, owner: Any, result: Any, engine: Engine) -> dict[str, 
     }.get(stage, {})  # fmt: skip
     values = {name: value_at(owner, path) for name, path in fields.items()}
     if stage == "profile_run":
-        values["activation_peak"] = _activation(owner)
+        values["activation_peak"] = _activation(owner, engine)
     if stage in ("cudagraph_capture", "cudagraph_profile") and isinstance(result, int):
         values["captured" if stage == "cudagraph_capture" else "cudagraph"] = result
     if stage == "sampler_warmup":
@@ -138,13 +142,18 @@ def _measured(stage: str, owner: Any, result: Any, engine: Engine) -> dict[str, 
     return {name: int(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
-def _activation(owner: Any) -> int | None:
-    """Since `total_consumed` exists (0.27) vLLM's peak includes the graphs' estimate (gpu_worker.py)."""
+def _activation(owner: Any, engine: Engine) -> int | None:
+    """Since `total_consumed` exists (0.27) vLLM's figure is what the budget keeps free, without what the pass left
+    behind: the peak itself is PyTorch's, read before graphs are captured for their estimate."""
     peak = value_at(owner, "peak_activation_memory")
     if not isinstance(peak, int | float):
         return None
-    applied = value_at(owner, "total_consumed") is not None
-    return int(peak) - (int(value_at(owner, "cudagraph_memory_estimate") or 0) if applied else 0)
+    if value_at(owner, "total_consumed") is None:
+        return int(peak)
+    stages = {each["stage"]: each for each in engine.record["stages"]}
+    before = stages["profile_run"].get("before", {})
+    graphs = stages.get("cudagraph_profile", {}).get("before") or state.gpu(engine.device)
+    return int(graphs["allocated_peak"]) - int(before["allocated"]) if before and graphs else None
 
 
 def _engine_starts(engine: Engine) -> None:
@@ -234,6 +243,13 @@ def _cards(engine: Engine) -> list[dict[str, Any]]:
     if engine.plan is not None:
         engine.plan.wait()
     return list(engine.run.read("cards").get("gpus", []))
+
+
+def _note_end(its_run: run.Run) -> None:
+    """A server that is stopped ends its engine, by SIGKILL where a request still runs (v1/utils.py shutdown): what is gone
+    afterwards was not killed from outside."""
+    if not its_run.lost("rank*.json"):
+        its_run.claim("ended", otherwise=False)
 
 
 def _look_for_kills(error: BaseException | None = None) -> None:
