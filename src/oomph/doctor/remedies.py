@@ -21,10 +21,12 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import Advice, Change, Deployment, Judged, Model, Plan
 from oomph.logs.deployment import render
+from oomph.units import GIB
 
 Planner = Callable[[Deployment], Plan]
 
 MOST = 8
+PRINTED = GIB // 200
 
 
 class Run(Struct, frozen=True):
@@ -43,8 +45,12 @@ class Run(Struct, frozen=True):
             return after
         if not after.fits and is_earlier(after.verdict.stage, "kv_check"):
             return after  # the changed start does not get as far as the memory that was observed
-        left = self.pool + after.kv.available_bytes - self.unpinned.kv.available_bytes
+        left = self.pool + after.kv.available_bytes - self.unpinned.kv.available_bytes - self._doubt(after)
         return self.planner(replace(deployment, given={**deployment.given, "available_kv": left}))
+
+    def _doubt(self, after: Plan) -> int:
+        """The observed figure is printed with two decimals, and what the change moves is as sure as the plan is of it."""
+        return PRINTED + abs(_width(after) - _width(self.unpinned))
 
     def plan_unpinned(self, deployment: Deployment) -> Plan:
         pinned = {term: size for term, size in deployment.given.items() if term != "available_kv"}
@@ -57,6 +63,12 @@ class Run(Struct, frozen=True):
         read = self.plan.deployment.flags
         unread = {name: value for name, value in self.case.rebuilt.flags.items() if name not in read}
         return render(deployment.model, {**unread, **deployment.flags}, deployment.environment)
+
+
+def _width(plan: Plan) -> int:
+    """How far below its value the KV memory may be."""
+    terms = [rank.terms["available_kv"] for rank in plan.ranks if "available_kv" in rank.terms]
+    return max((term.bytes - term.low for term in terms), default=0)
 
 
 def judge_remedies(run: Run, explanation: Explanation) -> Explanation:
