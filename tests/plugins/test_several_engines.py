@@ -30,7 +30,7 @@ def test_the_engine_that_was_killed_is_told_from_those_that_ended_or_run(tmp_pat
 
 
 def test_an_engine_that_its_server_stops_was_not_killed(tmp_path: Path) -> None:
-    """As vLLM does with --shutdown-timeout 0, its default: SIGTERM, then SIGKILL at once, then EngineDeadError for tasks."""
+    """As vLLM does by default (--shutdown-timeout 0): SIGTERM, SIGKILL at once, then EngineDeadError for its tasks."""
     played = play(tmp_path, engines=["stopped", "gone", "killed", "gone"])
     assert played.output.count(KILLED) == 1
     assert "killed" not in names(played, 1000) and "killed" in names(played, 1002)

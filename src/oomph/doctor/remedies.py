@@ -49,7 +49,7 @@ class Run(Struct, frozen=True):
         return self.planner(replace(deployment, given={**deployment.given, "available_kv": left}))
 
     def _doubt(self, after: Plan) -> int:
-        """The observed figure is printed with two decimals, and what the change moves is as sure as the plan is of it."""
+        """The observed figure is printed with two decimals, and what a change moves is as sure as the plan is of it."""
         return PRINTED + abs(_width(after) - _width(self.unpinned))
 
     def plan_unpinned(self, deployment: Deployment) -> Plan:

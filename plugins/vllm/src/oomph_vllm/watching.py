@@ -71,7 +71,8 @@ def before(hook: Hook, args: Sequence[Any], _: Any) -> None:
     if hook.stage in (_GONE, _LOOP):
         return
     if hook.stage == _END:
-        for its_run in run.of_instance(_config_among(args)) if hook.name.startswith("MPClient") else (_engine_of(args).run,):
+        is_server = hook.name.startswith("MPClient")
+        for its_run in run.of_instance(_config_among(args)) if is_server else (_engine_of(args).run,):
             _note_end(its_run)
         return
     engine = _engine_of(args)
@@ -246,8 +247,8 @@ def _cards(engine: Engine) -> list[dict[str, Any]]:
 
 
 def _note_end(its_run: run.Run) -> None:
-    """A server that is stopped ends its engine, by SIGKILL where a request still runs (v1/utils.py shutdown): what is gone
-    afterwards was not killed from outside."""
+    """A server that is stopped ends its engine, with SIGKILL (v1/utils.py shutdown, --shutdown-timeout 0): what is
+    gone afterwards was not killed from outside."""
     if not its_run.lost("rank*.json"):
         its_run.claim("ended", otherwise=False)
 
