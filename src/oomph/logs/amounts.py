@@ -10,7 +10,7 @@ from typing import Final
 from oomph.text.late import late_pattern
 
 _SIZE: Final = late_pattern(
-    r"(?<![A-Za-z0-9_.,])(?P<sign>[-−–]|minus )?(?P<number>\d{1,6}(?:[.,]\d{1,3})?) ?(?P<unit>[KMGT]i?B?|gigs?|gigabytes?)(?![A-Za-z0-9_])",
+    r"(?<![A-Za-z0-9_.,])(?P<sign>[-−–]|minus )?(?P<number>\d{1,6}(?:[.,]\d{1,3})?) ?(?P<unit>[KMGT]i?[Bo]?|gigs?|gigabytes?)(?![A-Za-z0-9_])",
 )
 _BARE: Final = late_pattern(r"(?<![\w.,])(?P<sign>[-−–]|minus )?(?P<number>\d{1,5}(?:[.,]\d{1,3})?)(?![\w.,%]*\w)")
 _WANTED: Final = late_pattern(

@@ -19,6 +19,8 @@ from oomph.facts.claim_words import (
     ENDED,
     ERROR,
     ERROR_IN_TITLE,
+    HELPS,
+    IN_A_CASE,
     KEPT_AWAY,
     NONE,
     NOT,
@@ -91,7 +93,8 @@ def _claims(number: int, sentence: Sentence) -> Iterator[Claim]:
         mentions = _mentions(clause)
         if checked and memory and not mentions:
             mentions = (Mention(checked, "during"),)
-        supposed = _is_supposed(clause, memory) and not sentence.heading
+        advised = bool(IN_A_CASE.search(clause)) and any(HELPS.search(part) for part in parts if part is not clause)
+        supposed = (advised or _is_supposed(clause, memory)) and not sentence.heading
         yield Claim(
             sentence.line,
             clause,

@@ -140,7 +140,8 @@ def _split(paragraph: Sentence) -> list[Sentence]:
 
 _CLAUSE: Final = late_pattern(
     r"[,;，；、：]\s*(?!(?<=\d,)\d)|:\s+(?!\d)|\s[-–—→]+\s|[()（）]"
-    r"|\s(?:but|however|then|and then|although|though|yet|whereas|aber|doch|jedoch|dann|danach|und dann|obwohl|woraufhin)\s"
+    r"|\s(?:but|however|then|and then|although|though|yet|whereas|aber|doch|jedoch|dann|danach|und dann|obwohl|woraufhin"
+    r"|pero|y (?:luego|después)|mais|(?:et )?puis|et ensuite|e (?:poi|depois)|però|но|и потом)\s"
     r"|\s(?:and|und) (?=(?:then|it|now|the (?:very )?next|the step|next|the (?:server|engine|process|pod|worker)|dann|es|der|die|das)\b)"
     r"|但是?|然后|接着|不过|随后|于是",
     re.IGNORECASE,

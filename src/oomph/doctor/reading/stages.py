@@ -33,7 +33,7 @@ from oomph.ir.observation import Observation
 from oomph.logs.claims import Claim
 from oomph.logs.clean import Line
 from oomph.logs.documents import is_prose, quotes
-from oomph.logs.parse import engine_of
+from oomph.logs.parse import engine_of, printed_lines
 from oomph.logs.shape import shortage
 from oomph.logs.structure import runs
 
@@ -303,13 +303,6 @@ def _learned(lines: Sequence[Line], completed: frozenset[str], claims: Sequence[
     return Death(True, "other", "guess", line.number, kind, completed=completed, quote=line.text, by_people=True)
 
 
-def _only_quoted(observations: Sequence[Observation], lines: Sequence[Line]) -> bool:
-    """Lines of a program stand only in what people write, word for word: "it gets to `Capturing CUDA graphs` and"."""
-    numbers = {one.line for one in observations if one.kind not in BESIDE_LOG}
-    quoting = [line for line in lines if line.number in numbers]
-    return not last_ready(observations) and all(is_prose(line) and quotes(line.text) for line in quoting)
-
-
 def _ended(
     observations: Sequence[Observation], lines: Sequence[Line], claims: Sequence[Claim], missing: Sequence[str]
 ) -> Death:
@@ -320,7 +313,8 @@ def _ended(
     by_people = _told(observations, lines, completed, claims, missing)
     if by_people is not None and (not completed <= BESIDE_LOG or is_about(lines, TAKES_BACK) != "none"):
         return by_people
-    is_told = completed <= BESIDE_LOG or _only_quoted(observations, lines)
+    # lines of a program that stand only in the middle of what people write: "it gets to `Capturing CUDA graphs` and"
+    is_told = completed <= BESIDE_LOG or not (last_ready(observations) or printed_lines(observations))
     if doubt is None and is_told and (in_own_words := _learned(lines, completed, claims)) is not None:
         return in_own_words
     spoken = speaks_of_failure(claims)

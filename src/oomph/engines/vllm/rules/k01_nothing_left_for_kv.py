@@ -18,6 +18,8 @@ Evidence: kv_cache_utils.py:697 (0.21.0).
 from oomph.doctor.writing import Case, Finding, Tier, rule
 from oomph.units import GIB, gib
 
+AMPLE = 0.8  # a share that leaves enough of any card: it settles the matter, a smaller peak may not
+
 
 @rule("kv_check", "startup_free_memory")
 def match(case: Case) -> Finding | None:
@@ -45,10 +47,10 @@ def match(case: Case) -> Finding | None:
         text += " The weights alone are above the budget."
     missing = GIB - (kv if kv is not None else 0)
     share = case.util + max(0.02, missing / total) if total else None
+    smaller_peak = () if share is not None and share <= AMPLE else (("sequences", 16), "batch")
     remedies = (
         ("share_up", share),
-        ("sequences", 16),
-        "batch",
+        *smaller_peak,
         "no_graphs",
         "checkpoint",
         ("offload", missing),
