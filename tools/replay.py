@@ -50,7 +50,8 @@ KINDS = (
 TABLES = {
     "engine_tables": "engines/test_engine_tables.py", "protocol_tables": "engines/test_protocol_tables.py",
     "toy_plans": "engines/test_toy_plans.py", "toy_pools": "engines/test_toy_pools.py",
-    "phases": "engines/vllm/test_phases.py", "search_tables": "search/test_search_tables.py",
+    "phases": "engines/vllm/test_phases.py", "scheduler_rules": "engines/vllm/test_scheduler_rules.py",
+    "search_tables": "search/test_search_tables.py",
     "toy_fit": "search/test_toy_fit.py", "toy_searches": "search/test_toy_searches.py",
     "toy_advice": "advice/test_toy_advice.py", "refusal_changes": "advice/test_refusal_changes.py",
     "toy_rules": "doctor/test_toy_rules.py",

@@ -178,3 +178,16 @@ def conversation_case(seed: int) -> tuple[Config, StepTime, Listed]:
     one = group.required(c.max_model_len)
     c = replace(c, groups=(group,), num_blocks=1 + max(2, int(one * r.choice([0.5, 1.0, 1.2, 2, 5]))))
     return c, time(r, 1), workload(r, c, True)
+
+
+def branching_case(seed: int) -> tuple[Config, StepTime, Listed]:
+    """Several kinds of groups under shared prefixes, every other time with a block that EAGLE drops: what hits, hashes
+    and the states of recurrent layers are decided by."""
+    r = random.Random(f"branches {seed}")
+    while True:
+        c = config(r, True)
+        drops = bool(c.spec_tokens) and all(group.kind != "chunk" for group in c.groups)
+        if len({group.kind for group in c.groups}) > 1 and (drops or seed % 2):
+            break
+    c = replace(c, drop_last_hit=drops and not seed % 2)
+    return c, time(r, len(c.groups)), workload(r, c, True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from random_cases import Listed, case, conversation_case
+from random_cases import Listed, branching_case, case, conversation_case
 from reference import Reference
 
 from oomph.engines.vllm.scheduler.live import Live
@@ -64,6 +64,12 @@ def test_fast_equals_literal(start: int) -> None:
 def test_runs_of_blocks_equal_literal_blocks(start: int) -> None:
     for seed in range(start, min(CASES, start + CHUNK)):
         compare(f"conversation {seed}", *conversation_case(seed), True, seed % 10 == 0)
+
+
+@pytest.mark.parametrize("start", range(0, CASES // 2, CHUNK))
+def test_branches_of_several_kinds_of_groups(start: int) -> None:
+    for seed in range(start, min(CASES, start + CHUNK)):
+        compare(f"branches {seed}", *branching_case(seed), True, seed % 10 == 0)
 
 
 def test_a_request_holds_as_many_runs_whatever_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
