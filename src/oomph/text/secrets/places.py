@@ -19,6 +19,7 @@ NEEDLES = (
     "akid", "1//0", "hvb.", "hvr.", "shpss", "shpca", "shppa", "atctt", ":aa", "ntn_", "figd_", "sntry", "sq0", "pmak-", "pul-", "atlasv1", "hrku-",
     "fm1", "fm2", "fo1", "fo2", "nfp_", "pnu_", "pnb_", "tgp_v1", "jina_", "lsv2_", "swmtkn", "sha256~",
     "securestring", "fernet", "client(", "creds", "http-basic", "stringdata", "host add", "heslo", "salasana", "adgangskode", "session", "/t/", "connection", "log in", "logging in", "logged in", "-U ", "salt", "sid", "otp", "senha", "contrase", "pdo(", "mysqli", "connect(", ":*:", ":5432:", "schtasks", "plink", "ticket=",
+    "kennwort", "wachtwoord", "mdp",
 )  # fmt: skip
 OPTION = r"(?<![\w-])-[ep]"  # -e NAME=..., -pSECRET; not those of --enforce-eager and --port
 # Words that stand on every screen and hold a needle: a secret's name does not end so.
@@ -42,7 +43,7 @@ NOT_ASCII_NEEDLES = (
 QUOTE = r"\\{0,3}[\"'`]"
 IS = r"(?:is|was|ist|lautet|est|es|è|é|är|er|jest)"
 # Behind a name: the ways to assign of shells, makefiles, Python, JavaScript, Go, R, YAML, TOML, C#, addresses and types before a value.
-_ASSIGN = r"(?::=|=>|\?=|\+=|\|\|=|\?\?=|<-|:\s?[\w.\[\]| ]{1,40}?=|:-|:\?|={1,3}|:|：|%3[ad])"
+_ASSIGN = r"(?::=|=>|\?=|\+=|\|\|=|\?\?=|<-|:(?!\s?(?:bearer|basic|token|digest|apikey)\s)\s?[\w.\[\]| ]{1,40}?=|:-|:\?|={1,3}|:|：|%3[ad])"
 NAMED = rf"(?P<article>(?<![\w$.-])[A-Za-z]{{2,16}} )?(?<![\w$.-])(?P<name>[\w$.-]{{1,100}})(?:{QUOTE}|[\])}}]){{0,4}}\s{{0,4}}(?P<op>{_ASSIGN})[ \t]{{0,4}}(?:!!(?:str|binary|int)[ \t]{{1,4}})?"
 # A name and its value with nothing between them: ENV HF_TOKEN x, set -x HF_TOKEN x, "invalid token 'x'", IDENTIFIED BY 'x'.
 SPACED = (
@@ -81,7 +82,7 @@ PAIRED = (
 VALUE = (
     r"(?:(?:Bearer|Basic|Token|Digest|ApiKey)[ \t]{1,4}(?P<header>[^\s\"'`,;\\]{1,4000})"
     r"|[\[(](?P<list>[^\])]{0,4000})[\])]"
-    r"|[rbfuL@]{0,2}(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
+    r"|[rbfuL@$]{0,2}(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
 )
 _PLAIN = r"(?:(?P<q>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=q))[^\n]){0,4000}?)(?P=q)|(?P<bare>[^\s,;&|<>(){}\[\]\"'`\\]{1,4000}))"
 # Several words in quotes behind an option: a password of words.
@@ -114,7 +115,7 @@ _PASSWORDS = (
     # a command that asks for one is given it, or an option that takes what a command prints
     r"\b(?:kinit|passwd|chpasswd|su|sudo|cryptsetup|gpg|smbclient|ssh-add|vault|docker|podman|helm|gh|hf|huggingface-cli|npm|twine)\b[^\n|;<]{0,120}<<<\s?",
     rf"(?<![\w-])--?[\w-]{{0,30}}(?:pass|token|secret|key)[\w-]{{0,20}}[ =](?:[<$]\(|{QUOTE})\s{{0,2}}(?:echo|printf)\s{{1,4}}",
-    rf"\bjwt\.(?:en|de)code\([^\n,]{{1,200}},\s{{0,4}}b?(?={QUOTE})", rf"\b(?:schtasks)\s{_REST}?/rp\s", rf"\b(?:plink|pscp|psftp|psexec\d*|evil-winrm)\s{_REST}?-pw?\s",
+    rf"\bjwt\.(?:en|de)code\([^\n,]{{1,200}},\s{{0,4}}b?(?={QUOTE})", rf"\b(?:schtasks)\s{_REST}?/rp\s", rf"\bwinrs\s{_REST}?-p(?:assword)?:", rf"\b(?:plink|pscp|psftp|psexec\d*|evil-winrm)\s{_REST}?-pw?\s",
     r"ConvertTo-SecureString\s{1,4}(?=[^\n|;]{0,200}?-AsPlainText)(?:-(?:String|AsPlainText|Force)\s{1,4}){0,3}(?!-)", r"\bconfig\s{1,4}http-basic\.\S{1,60}\s{1,4}\S{1,100}\s{1,4}", rf"\blftp\s{_REST}?-u\s[^\s,]{{1,100}},",
 )  # fmt: skip
 # Commands that may be given one, in whose place other words may stand as well.
@@ -162,7 +163,7 @@ PATTERNS = {
 ONLY_WITH = {
     "password": (
         "login", "pass", "-p", "-a", "-w", "-e ", "securestring", "<<<", "net use", "keygen", "auth", "credential", "pdo(", "mysqli", "connect", "smbclient", "--cert",
-        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified", "jwt.", "schtasks", "plink", "pscp", "psftp", "psexec", "winrm", "key", "token", "http-basic",
+        "alias set", "host add", "-k", "-u", "_user", "secret", "ssm", "keyvault", "identified", "jwt.", "schtasks", "plink", "pscp", "psftp", "psexec", "winrm", "winrs", "key", "token", "http-basic",
     ),
     "login": ("login", "pass", "-t", "-b", "securestring", "set_", "lookup", "basic_auth(", " set ", "user", "secret", "keyvault", "key(", "fernet", "encrypt"),
     "piped": ("securestring",),

@@ -125,15 +125,15 @@ class Place:
             return not self._is_likely(value)
         if key == "header":
             return self.is_spaced and is_plain_word(value)  # "using bearer token authentication"
+        is_command = key == "quoted" and self.value["q"][-1:] == "`" and " " in value
         if is_sure:
-            return is_reference(value, self.name) or is_template(value)
+            return is_reference(value, self.name) or is_template(value) or is_command
         if self.is_spaced:
             return not self._is_said(key, value)
-        if self.name.strip("-_") == "token" and is_plain_word(value) and len(value) < 12:
+        if self.name.strip("-_") == "token" and is_plain_word(value.strip()) and len(value) < 12:
             return True  # a piece of a text: {"token": "Hello", "logprob": ...}
         if key == "quoted":
             is_prose = "phrase" not in self.before and is_sentence(value)
-            is_command = self.value["q"][-1:] == "`" and " " in value
             return (
                 is_reference(value, self.name)
                 or is_template(value)
