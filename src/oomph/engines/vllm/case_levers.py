@@ -309,6 +309,9 @@ def case_lever(case: "Case", name: str, figure: "Figure | None" = None) -> Lever
     return row.of(name, case, figure) if row is not None else None
 
 
+_MOST_OF_POOL = 0.9  # that a lower share may take from the KV cache
+
+
 def _share(case: "Case", name: str, figure: Figure | None) -> Lever | None:
     """The share that a log proves to be enough, never above the ceiling; a step where it proves none."""
     ceiling = unplanned_utilization(case.unified)
@@ -322,6 +325,9 @@ def _share(case: "Case", name: str, figure: Figure | None) -> Lever | None:
     value = max(0.05, math.floor(figure * 100 + 1e-9) / 100)
     if value > ceiling or (up and value <= case.util) or (not up and value >= case.util):
         return None
+    pool = case.value("available_kv", "available")
+    if not up and case.total and pool is not None and (case.util - value) * case.total > _MOST_OF_POOL * pool:
+        return None  # the next start would end at the KV check
     return ROWS[name].of(name, case, value)
 
 

@@ -41,7 +41,8 @@ def match(case: Case) -> Finding | None:
         else f"more KV cache than the {gib(have)} that are left."
     )
     if need and length:
-        text += f" That is {need / length / 1024:.3g} KiB per token; {gib(need - have)} are missing."
+        missing = f"{gib(need - have)} are missing" if need - have >= GIB // 100 else "the last hundredth is missing"
+        text += f" That is {need / length / 1024:.3g} KiB per token; {missing}."
     if estimate:
         text += f" {estimate:,} tokens fit."
     remedies: list[Named] = []

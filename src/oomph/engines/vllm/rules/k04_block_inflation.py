@@ -47,6 +47,6 @@ def match(case: Case) -> Finding | None:
         tier,
         text.strip(),
         case.line("attention_block", "page_padding", "padding_layers"),
-        (state, off),
+        (state, off) if block else (),
         {"block_size": "hybrid models set it themselves"},
     )
