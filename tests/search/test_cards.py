@@ -35,7 +35,7 @@ def test_every_division_over_all_cards_is_looked_at() -> None:
     first = cards("Qwen/Qwen3-14B", Want(16384, 32), names=("T4",)).cards[0]
     assert first.plan.deployment.flags == {"tensor_parallel_size": 8, "max_model_len": 16384, "max_num_seqs": 128}
     staged = plan("vllm serve Qwen/Qwen3-14B -tp 4 -pp 2 --max-model-len 16384", gpu="8x T4", advise=False)
-    assert staged.verdict.outcome == "fits" and staged.kv is not None and staged.kv.max_concurrency >= 32
+    assert staged.verdict.outcome == "fits"
     slower = plan_speed(staged, load("Qwen/Qwen3-14B"), 32)
     assert first.speed is not None and slower is not None and slower.all_users < 0.95 * first.speed.all_users
 

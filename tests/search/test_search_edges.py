@@ -585,7 +585,7 @@ def test_what_fit_finds_is_what_differs_from_the_command(
 
     monkeypatch.setattr(offer, "pick_for", fake)
     told = offer.change_by_fit(replace(served(), deployment=replace(base, flags=own)))
-    assert told is not None and asked == [(RELEASE, {"offload": False, "headless": True})]
+    assert told is not None and asked == [(RELEASE, {"offload": "max_model_len" in own, "headless": True})]
     assert (told.flags, told.label, told.kind, told.rank, told.cost) == (
         change,
         label,

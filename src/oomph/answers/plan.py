@@ -95,8 +95,11 @@ def _with_advice(plan: Plan, model: Model | None) -> Plan:
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
     judge = _judge(plan, model)
     advice = give_advice(judge, levers, why, next_step(plan))
-    if plan.verdict.outcome != "fits" and not is_usable(judge, advice.fixes):
-        advice = _with_fits_answer(judge, advice)
+    if plan.verdict.outcome != "fits":
+        from oomph.search.offer import context_asked
+
+        if not is_usable(judge, advice.fixes, context_asked(plan.deployment)):
+            advice = _with_fits_answer(judge, advice)
     return replace(plan, advice=advice)
 
 

@@ -19,7 +19,7 @@ from oomph.engines.values import Offer
 from oomph.errors import OomphError
 from oomph.ir import STAGE_WORDS, Change, Deployment, Device, Plan
 from oomph.ir.advice import Kind
-from oomph.search.best import Best, slow
+from oomph.search.best import Best, rate_of, slow
 from oomph.search.fit import gives_up, pick_for, pick_or_nearest
 from oomph.search.placed import Places
 from oomph.search.request import Want, base_of, knobs_of, parallel_flag
@@ -95,21 +95,29 @@ _RANK = 20  # dearer than any set of three flags, whose ranks add up to less
 _LAYOUT = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
+def context_asked(deployment: Deployment) -> int:
+    """What the command says of its context in tokens; 0 where it says none, or fit does not search its engine."""
+    if not fills(engine_of(deployment), "fit_knobs"):
+        return 0
+    length = deployment.flags.get(knobs_of(deployment).context)
+    return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 0
+
+
 def change_by_fit(plan: Plan) -> Change | None:
     """None where fit has nothing for this model on these GPUs, or does not search this engine. Another checkpoint of
-    the model counts; weights in host memory do not: the levers name those."""
+    the model counts; weights in host memory do where the command's own context is had no other way and people can read
+    along: elsewhere the levers name those."""
     deployment = plan.deployment
     engine_terms = engine_of(deployment).terms
     if not fills(engine_of(deployment), "fit_knobs"):
         return None
     engine = f"{deployment.engine.name}=={deployment.engine.version}"
-    length = deployment.flags.get(knobs_of(deployment).context)
-    want = Want(length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 0)
+    want = Want(context_asked(deployment))
     try:
-        answer = pick_for(deployment.model, deployment.gpus, want, engine, offload=False, headless=True)
+        answer = pick_for(deployment.model, deployment.gpus, want, engine, offload=want.context > 0, headless=True)
     except OomphError:
         return None
-    if answer is None:
+    if answer is None or (answer.point.arm.offload_gib and not answer.reads_well):
         return None
     flags: dict[str, Any] = {
         name: value for name, value in answer.plan.deployment.flags.items() if deployment.flags.get(name) != value
@@ -126,7 +134,7 @@ def change_by_fit(plan: Plan) -> Change | None:
     kind: Kind = "checkpoint" if model else "flag"
     label = " ".join(filter(None, (model, _label(deployment, flags))))
     download = f"a download of {gib(load_once(model).nbytes)}" if model and not is_local(model) else ""
-    losses = (download, *gives_up(answer.point), slow(answer.speed))
+    losses = (download, *gives_up(answer.point), _rate_words(answer))
     cost = "; ".join(filter(None, losses)) or "what fit picks on these GPUs"
     return Change("fit", label, kind, flags, model=model, cost=cost, rank=_RANK + len(flags), moves=moves)
 
@@ -155,6 +163,12 @@ def change_of_engine(plan: Plan) -> Change | None:
                 gpus=gpus if gpus != own else (), rank=_RANK,
             )  # fmt: skip
     return None
+
+
+def _rate_words(answer: Best) -> str:
+    """Where weights are read over the link, what that leaves of the speed."""
+    rate = rate_of(answer.speed) if answer.point.arm.offload_gib else None
+    return slow(answer.speed) or (f"about {rate:.2g} tokens/s per user" if rate is not None else "")
 
 
 def _label(deployment: Deployment, flags: dict[str, Any]) -> str:
