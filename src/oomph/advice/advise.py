@@ -57,10 +57,10 @@ def _moves_a_fix(useless: Judged, fixes: Sequence[Judged]) -> bool:
     return bool(fields) and any(fix.change.flags.keys() == fields and not fix.change.model for fix in fixes)
 
 
-def is_usable(judge: Judge, fixes: Sequence[Judged], asked: int = 0) -> bool:
-    """Whether one of them changes flags alone, or a layout, and leaves the context that was asked for, or a useful part
+def is_usable(judge: Judge, fixes: Sequence[Judged], context: int = 0) -> bool:
+    """Whether one of them changes flags alone, or a layout, and leaves the context that was typed (0: none was), or a useful part
     of the model's."""
-    least = asked or _context(judge.before) // _MUCH
+    least = context or _context(judge.before) // _MUCH
     return any(
         fix.change.kind in _AT_ONCE and not fix.change.model and _context(judge.plan(fix.change)) >= least
         for fix in fixes
