@@ -58,8 +58,8 @@ def _moves_a_fix(useless: Judged, fixes: Sequence[Judged]) -> bool:
 
 
 def is_usable(judge: Judge, fixes: Sequence[Judged], context: int = 0) -> bool:
-    """Whether one of them changes flags alone, or a layout, and leaves the context that was typed (0: none was), or a useful part
-    of the model's."""
+    """Whether one of them changes flags alone, or a layout, and leaves `context` tokens; 0 = none were
+    typed: a useful part of the model's."""
     least = context or _context(judge.before) // _MUCH
     return any(
         fix.change.kind in _AT_ONCE and not fix.change.model and _context(judge.plan(fix.change)) >= least
