@@ -87,7 +87,12 @@ def everything(solver: Solver, space: Space, grid: tuple[int, ...] = ()) -> list
             for utilisation in space.utilisations:
                 found = solver.outcome(arm, context, users, utilisation)
                 if found.kind == "ok" and found.concurrency >= users:
-                    out.append(Point(arm, context, users, utilisation, *rank, found.concurrency))
+                    out.append(
+                        Point(
+                            arm=arm, context=context, users=users, utilisation=utilisation, quality=rank[0],
+                            speed=rank[1], concurrency=found.concurrency,
+                        )
+                    )  # fmt: skip
             return out
 
         longest = max((c for c in grid if at(c, space.users[0])), default=0)

@@ -36,7 +36,7 @@ class Asked:
 
 
 def point(arm: Arm = Arm(NAME), context: int = 4096, users: int = 1, speed: int = 5, loss: float = 0.0) -> Point:  # noqa: B008
-    return Point(arm, context, users, 0.9, loss, speed)
+    return Point(arm=arm, context=context, users=users, utilisation=0.9, quality=loss, speed=speed)
 
 
 @cache

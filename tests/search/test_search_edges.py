@@ -32,6 +32,10 @@ GPU = parse_gpus("RTX 4090")
 RELEASE = "vllm==0.21.0"
 
 
+def point_of(arm: Arm) -> Point:
+    return Point(arm=arm, context=8192, users=1, utilisation=0.9, quality=0.0, speed=1, concurrency=1.0)
+
+
 @cache
 def served() -> Plan:
     return plan("vllm serve Qwen/Qwen3-8B --max-model-len 8192", gpu="RTX 4090", engine=RELEASE, advise=False)
@@ -576,7 +580,7 @@ def test_what_fit_finds_is_what_differs_from_the_command(
 ) -> None:
     asked: list[Any] = []
     base = served().deployment
-    point = Point(Arm(served().model, kv_dtype="fp8"), 8192, 1, 0.9, 0.0, 1, 1.0)
+    point = point_of(Arm(served().model, kv_dtype="fp8"))
     answer = Best(point, replace(served(), deployment=replace(base, flags=fitted)), ())
 
     def fake(model: str, gpus: Any, want: Want, engine: str, **options: Any) -> Any:
@@ -599,7 +603,7 @@ def test_what_fit_finds_is_what_differs_from_the_command(
 def test_another_checkpoint_of_fit_drops_what_only_the_first_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     base = served().deployment
     for model, kind, dropped in ((served().model, "flag", {}), ("Qwen/Qwen3-8B-AWQ", "checkpoint", {"dtype": None})):
-        best = Best(Point(Arm(model), 8192, 1, 0.9, 0.0, 1, 1.0), replace(served(), deployment=base), (), rate(2.0))
+        best = Best(point_of(Arm(model)), replace(served(), deployment=base), (), rate(2.0))
         monkeypatch.setattr(offer, "pick_for", lambda *_, best=best, **__: best)
         own = replace(base, flags={**base.flags, "dtype": "float16"})
         told = offer.change_by_fit(replace(served(), deployment=own))

@@ -81,7 +81,7 @@ def arms() -> list[request.Arm]:
 
 def settings() -> Iterator[Row]:
     for number, arm in enumerate(arms()):
-        point = solve.Point(arm, 4096, 3, 0.9, 1.0, 5)
+        point = solve.Point(arm=arm, context=4096, users=3, utilisation=0.9, quality=1.0, speed=5)
         yield f"arm {number}", (arm.changes, arm.layout.gpus, fit._small_flags(arm), solve._hunger(arm), point.goals)
         yield f"words {number}", (fit.gives_up(point), fit.describe(point, 0.9), fit.describe(point, 0.92))
     for name in (*NAMES, "Qwen/Qwen3.6-27B", "deepseek-ai/DeepSeek-V3.2"):
@@ -142,7 +142,8 @@ def points() -> list[solve.Point]:
         arm = draw.choice(arms())
         context, users = draw.choice((2048, 4096, 8192)), draw.choice((1, 2, 8, 9, 10))
         loss, speed = draw.choice((0.0, 1.0, 1.4, 1.5, 3.3)), draw.choice((4, 5, 6))
-        out.append(solve.Point(arm, context, users, draw.choice((0.8, 0.9)), loss, speed))
+        share = draw.choice((0.8, 0.9))
+        out.append(solve.Point(arm=arm, context=context, users=users, utilisation=share, quality=loss, speed=speed))
     return out
 
 

@@ -316,8 +316,10 @@ class BestFirst:
         }
         limit = 0 if arm.unlimited else max(most, self.users, arm.limit)
         standing["limit"] = lowness(limit) if limit else 0.0
-        rank = self.solver.loss(arm), int(standing["speed"])
-        point = Point(arm, context, max(most, self.users), share, *rank, outcome.concurrency, limit)
+        point = Point(
+            arm=arm, context=context, users=max(most, self.users), utilisation=share, quality=self.solver.loss(arm),
+            speed=int(standing["speed"]), concurrency=outcome.concurrency, limit=limit,
+        )  # fmt: skip
         return Best(point, outcome.plan, self.objective.key(standing), speed)
 
     def _context(self, arm: Arm) -> int:

@@ -232,7 +232,13 @@ class Places:
         on_cpu = f"{gib(offer.host_bytes)} of weights on the CPU" if offer.why and offer.host_bytes else ""
         arm = Arm(plan.model, layout=Layout(tp=len(plan.ranks) or 1), kv_dtype=str(plan.resolved["type_k"]))
         point = Point(
-            arm, context, int(offer.users) or self.users, utilisation=1.0, quality=0.0, speed=0, concurrency=offer.users
+            arm=arm,
+            context=context,
+            users=int(offer.users) or self.users,
+            utilisation=1.0,
+            quality=0.0,
+            speed=0,
+            concurrency=offer.users,
         )
         return Configuration(
             point,

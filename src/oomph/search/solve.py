@@ -26,7 +26,7 @@ Planner = Callable[[Deployment, Model | None], Plan]
 Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 
 
-class Point(Struct, frozen=True):
+class Point(Struct, frozen=True, kw_only=True):
     """One configuration that fits."""
 
     arm: Arm
@@ -222,7 +222,12 @@ class Solver:
     def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
         """With the engine's default utilisation where that is enough: a flag less."""
         at = self.plain(arm, context, users, space) or self.at(arm, context, users, space)
-        return Point(arm, context, users, at[0], *rank, at[1].concurrency) if at is not None else None
+        if at is None:
+            return None
+        return Point(
+            arm=arm, context=context, users=users, utilisation=at[0], quality=rank[0], speed=rank[1],
+            concurrency=at[1].concurrency,
+        )  # fmt: skip
 
     def plain(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
         return self._with(self.default, arm, context, users) if self.default <= space.utilisations[-1] else None
