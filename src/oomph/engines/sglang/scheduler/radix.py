@@ -81,20 +81,32 @@ class RadixTree:
 
     def _common(self, child: Node, sequence: Sequence, tokens: int) -> int:
         """The end of the whole pages that a node has in common with the first `tokens` of a sequence."""
-        own, end = child.sequence, child.end
+        own, end, start = child.sequence, child.end, child.start
         assert own is not None
         stop = end if end < tokens else tokens
-        if own is sequence:
-            return stop - (stop - child.start) % self.page_size
-        stop = own.common(sequence, child.start, stop)
-        return stop - (stop - child.start) % self.page_size
+        if own is not sequence:
+            stop = own.common(sequence, start, stop)
+        return stop if stop == end else stop - (stop - start) % self.page_size  # a node has whole pages
 
-    def insert(self, sequence: Sequence, tokens: int, priority: int = 0, counted: int = 0) -> tuple[int, Node]:
-        """(tokens that were there before, the end of the path). Nodes that end behind `counted` get a hit."""
+    def insert(
+        self, sequence: Sequence, tokens: int, priority: int = 0, counted: int = 0, locked: Node | None = None
+    ) -> tuple[int, Node]:
+        """(tokens that were there before, the end of the path). Nodes that end behind `counted` get a hit. `locked`: up
+        to where the sequence has locked its path, which is not looked up again."""
         size = self.page_size
         now = self._tick()
         node = self.root
         shared = 0
+        for child in self._path(locked):
+            if child.end > tokens:
+                break
+            child.accessed = self._tick() if self.unified else now
+            node = child
+            shared = node.end
+            if priority > node.priority:
+                node.priority = priority
+            if shared > counted:
+                node.hits += 1
         while node.end < tokens:
             key = sequence.page(node.end, size)
             child = node.children.get(key)
@@ -120,6 +132,14 @@ class RadixTree:
             self._offer(leaf)
             node = leaf
         return shared, node
+
+    def _path(self, node: Node | None) -> list[Node]:
+        """From the root, which is left out, to a node."""
+        path: list[Node] = []
+        while node is not None and node is not self.root:
+            path.append(node)
+            node = node.parent
+        return path[::-1]
 
     def _split(self, child: Node, at: int) -> Node:
         assert child.sequence is not None and child.parent is not None

@@ -314,7 +314,7 @@ class Scheduler:
             return
         tokens = tokens // self.page * self.page
         counted = self._counted(request, is_chunk=is_chunk)
-        shared, node = self.tree.insert(request.sequence, tokens, request.job.priority, counted)
+        shared, node = self.tree.insert(request.sequence, tokens, request.job.priority, counted, request.lock)
         self.free_pages += max(0, shared - request.protected) // self.page
         if request.finished or self.settings.rules.splits_prompt == "always":
             self._split_prompt(request, tokens)
@@ -330,7 +330,7 @@ class Scheduler:
     def _split_prompt(self, request: Live, tokens: int) -> None:
         prompt = request.prompt // self.page * self.page
         if self.settings.rules.splits_prompt != "never" and 0 < prompt < tokens:
-            self.tree.insert(request.sequence, prompt, request.job.priority + 1, prompt)
+            self.tree.insert(request.sequence, prompt, request.job.priority + 1, prompt, request.lock)
 
     def release(self, request: Live, *, keeps: bool) -> None:
         """release_kv_cache."""
@@ -340,7 +340,7 @@ class Scheduler:
             if self.settings.rules.unified:
                 self._checkpoint(request, tokens)
             else:
-                shared, _ = self.tree.insert(request.sequence, tokens, request.job.priority)
+                shared, _ = self.tree.insert(request.sequence, tokens, request.job.priority, 0, request.lock)
                 self.free_pages += max(0, shared - request.protected) // self.page
                 self._split_prompt(request, tokens)
                 request.protected = tokens

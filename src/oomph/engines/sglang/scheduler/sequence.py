@@ -36,6 +36,8 @@ class Sequence:
     def common(self, other: "Sequence", start: int, stop: int) -> int:
         """The position, `stop` at most, up to which both are alike from `start` on."""
         mine, theirs = bisect_right(self.ends, start), bisect_right(other.ends, start)
+        if self.segments[mine] == other.segments[theirs] and self.ends[mine] >= stop <= other.ends[theirs]:
+            return stop  # nearly always
         position = start
         while position < stop and self.segments[mine] == other.segments[theirs]:
             end, other_end = self.ends[mine], other.ends[theirs]
