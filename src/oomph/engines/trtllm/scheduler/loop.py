@@ -30,6 +30,7 @@ class CapacityLoop:
         self.capacity, self.time = capacity, time
         self.observer = observer
         self.pools = _pools(capacity, workload)
+        self.finds = isinstance(self.pools, ReusedPool)
         self.admission = Admission(capacity, self.pools)
         self.decode_time = DecodeTime(time, config.groups, capacity.beams)
         self.clients = Clients(workload, time, observer)
@@ -88,8 +89,7 @@ class CapacityLoop:
         decoding, others = self._told_apart(batch)
         total = len(decoding) * self.capacity.step_tokens
         ticks = self.decode_time.steps(decoding)
-        if isinstance(self.pools, CountedPools):
-            self.pools.grow(decoding)
+        self.pools.grow(decoding)
         chunks = [self._begin(request, tokens) for request, tokens in others]
         for (request, _), tokens in zip(others, chunks):
             total += tokens
@@ -109,16 +109,18 @@ class CapacityLoop:
 
     def _told_apart(self, batch: list[tuple[Live, int]]) -> tuple[list[Live], list[tuple[Live, int]]]:
         """Requests that take one token and one slot, whatever the others do, and the others with their tokens."""
-        if self.capacity.drafts or self.capacity.slides or not isinstance(self.pools, CountedPools):
+        if self.capacity.drafts or self.capacity.slides:
             return [], batch
         decoding: list[Live] = []
         others: list[tuple[Live, int]] = []
         for row in batch:
             request = row[0]
-            if request.computed >= request.prompt:
-                decoding.append(request)
-            else:
+            if request.computed < request.prompt:
                 others.append(row)
+            elif others and self.finds:  # who takes the first block takes it from what is kept
+                return [], batch
+            else:
+                decoding.append(request)
         return decoding, others
 
     def _begin(self, request: Live, tokens: int) -> int:

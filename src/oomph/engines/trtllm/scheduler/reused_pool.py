@@ -7,6 +7,7 @@ else, the longest unused first (LRUEvictionPolicy), and what follows it in the t
 in part (enable_partial_reuse) is computed again here.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 
 from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
@@ -39,7 +40,8 @@ class ReusedPool:
         size, beams = self.window.block, self.capacity.beams
         whole = cdiv(request.prompt, size)
         shareable = whole if beams == 1 else whole - 1
-        cached = self._known(self._keys(request, request.prompt - 1)[:shareable])
+        keys = self._keys(request, request.prompt - 1)[:shareable]
+        cached = [self.blocks[key] for key in keys[: self._count_known(keys)]]
         request.ids, request.tokens = [], request.prompt
         for block in cached:
             self.queue.pop(block, None)
@@ -47,6 +49,15 @@ class ReusedPool:
             request.ids.append(block)
         self._take(request, shareable - len(cached) + (whole - shareable) * beams)
         request.computed = len(cached) * size
+
+    def grow(self, requests: list[Live]) -> None:
+        """A slot more for each that may have one."""
+        block, beams = self.window.block, self.capacity.beams
+        for request in requests:
+            if request.tokens - request.prompt < request.max_new:
+                if request.tokens % block == 0:
+                    self._take(request, beams)
+                request.tokens += 1
 
     def resize(self, request: Live, tokens: int) -> None:
         more = cdiv(tokens, self.window.block) - cdiv(request.tokens, self.window.block)
@@ -82,12 +93,15 @@ class ReusedPool:
 
     def shared_blocks(self, request: Live, *, with_free: bool = False) -> int:
         """countReusableBlocks: full blocks of its prompt that are in the tree, and in use by somebody."""
-        cached = self._known(self._keys(request, request.prompt))
-        return len(cached) if with_free else sum(self.users[block] > 0 for block in cached)
+        keys = self._keys(request, request.prompt)
+        count = self._count_known(keys)
+        return count if with_free else sum([self.users[self.blocks[key]] > 0 for key in keys[:count]])
 
     def new_block(self, request: Live) -> int | None:
         """findNewContextBlock: the first full block of its prompt that the tree does not have."""
-        return next((key for key in self._keys(request, request.prompt) if key not in self.blocks), None)
+        keys = self._keys(request, request.prompt)
+        count = self._count_known(keys)
+        return keys[count] if count < len(keys) else None
 
     def _keys(self, request: Live, tokens: int) -> list[int]:
         """Of the full blocks of its first tokens. A key says all that comes before it: they are computed once."""
@@ -95,14 +109,10 @@ class ReusedPool:
             request.keys = block_keys(request.job, self.window.block, request.job.prompt + request.total)
         return request.keys[: tokens // self.window.block]
 
-    def _known(self, keys: list[int]) -> list[int]:
-        cached = []
-        for key in keys:
-            block = self.blocks.get(key)
-            if block is None:
-                break
-            cached.append(block)
-        return cached
+    def _count_known(self, keys: list[int]) -> int:
+        """How many of a prompt's blocks are in the tree: those before the first that is not, as what follows a block
+        goes with it."""
+        return bisect_left(keys, True, key=lambda key: key not in self.blocks)
 
     def _take(self, request: Live, count: int) -> None:
         for _ in range(count):
@@ -115,13 +125,12 @@ class ReusedPool:
             request.ids.append(block)
 
     def _store(self, request: Live, tokens: int) -> None:
-        parent = _ROOT
-        for index, key in enumerate(self._keys(request, tokens)):
-            if key not in self.blocks:
-                block = self._first_beam(request, index)
-                self.blocks[key], self.keys[block], self.parents[key] = block, key, parent
-                self.children.setdefault(parent, []).append(key)
-            parent = key
+        keys = self._keys(request, tokens)
+        for index in range(self._count_known(keys), len(keys)):
+            key, parent = keys[index], keys[index - 1] if index else _ROOT
+            block = self._first_beam(request, index)
+            self.blocks[key], self.keys[block], self.parents[key] = block, key, parent
+            self.children.setdefault(parent, []).append(key)
 
     def _first_beam(self, request: Live, index: int) -> int:
         beams, whole = self.capacity.beams, cdiv(request.prompt, self.window.block)
