@@ -22,7 +22,7 @@ from oomph.engines.vllm.scheduler.loop import Loop
 from oomph.simulate.config import Config, Group, Job, Record
 from oomph.simulate.result import Collector
 from oomph.simulate.timing import MILLISECOND, StepTime
-from oomph.simulate.workloads import Arrivals, Drawn, Shape
+from oomph.simulate.workloads import SHAPES, Arrivals, Drawn, Shape
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulate"))
 ROOFLINE = StepTime(MILLISECOND, weights=4 * MILLISECOND, linear=28 * 10**9, kv=(41 * 10**6,), attention=(10**6,))
@@ -47,6 +47,7 @@ def speed(requests: int) -> None:
     plain = Config((Group("full", 16),), 30000, 256, 8192, 8192, lag=1)
     drafts = replace(plain, spec_tokens=3, lookahead=3, accepted=1800)
     cached = replace(plain, prefix_caching=True)
+    long = replace(cached, max_model_len=32768, uncached_first=True)
     few = max(1, requests // 50)  # one by one: a fiftieth is enough to know
     for name, config, workload, shared in (
         ("256 users, 800 in + 200 out", plain, Drawn(Shape(800, 200), Arrivals(users=256), requests), False),
@@ -54,8 +55,13 @@ def speed(requests: int) -> None:
         ("8 users, 900 in + 100 out", plain, Drawn(Shape(900, 100), Arrivals(users=8), requests), False),
         ("20 requests/s, 800 in + 200 out", plain, Poisson(Shape(800, 200), 20.0, requests), False),
         ("prefix caching on, nothing shared", cached, Drawn(Shape(800, 200), Arrivals(users=256), requests), False),
-        ("400 of 800 tokens shared", cached, Drawn(Shape(400, 200, shared=400), Arrivals(users=256), few), True),
+        ("400 of 800 tokens shared", cached, Drawn(Shape(400, 200, shared=400), Arrivals(users=256), requests), True),
         ("3 drafts, 800 in + 200 out", drafts, Drawn(Shape(800, 200), Arrivals(users=256), few), False),
+        ("chat, 64 users", plain, Drawn(SHAPES["chat"], Arrivals(users=64), requests), False),
+        ("long, 8 users", long, Drawn(SHAPES["long"], Arrivals(users=8), requests), False),
+        ("agentic, 8 users", long, Drawn(SHAPES["agentic"], Arrivals(users=8), requests), True),
+        ("agentic, 64 users", long, Drawn(SHAPES["agentic"], Arrivals(users=64), requests), True),
+        ("agentic, 256 users", long, Drawn(SHAPES["agentic"], Arrivals(users=256), requests), True),
     ):
         collector = Collector(config)
         loop = Loop(config, ROOFLINE, workload, collector, shared)

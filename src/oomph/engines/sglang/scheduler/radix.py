@@ -97,11 +97,11 @@ class RadixTree:
         now = self._tick()
         node = self.root
         shared = 0
-        for child in self._path(locked):
-            if child.end > tokens:
+        for known in self._path(locked):
+            if known.end > tokens:
                 break
-            child.accessed = self._tick() if self.unified else now
-            node = child
+            known.accessed = self._tick() if self.unified else now
+            node = known
             shared = node.end
             if priority > node.priority:
                 node.priority = priority
