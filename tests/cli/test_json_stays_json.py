@@ -47,3 +47,11 @@ def test_words_of_a_command_and_a_manifest_s_pair() -> None:
     guarded.write_line(json.dumps({"args": ["vllm", "--api-key", MARK], "env": [{"name": "TOKEN", "value": MARK}]}))
     answer = json.loads(stream.getvalue())
     assert answer == {"args": ["vllm", "--api-key", "***"], "env": [{"name": "TOKEN", "value": "***"}]}
+
+
+def test_a_line_holds_no_command_to_a_runner_however_often_it_is_written() -> None:
+    stream = io.StringIO()
+    guarded = Guarded(stream, Secrets())
+    for _ in range(2):
+        guarded.write_line(json.dumps({"id": "##[group]", "model": "a plain text"}))
+    assert [json.loads(line)["id"] for line in stream.getvalue().splitlines()] == ["## [group]"] * 2

@@ -52,7 +52,7 @@ class Guarded:
         self._release(whole=True)
         if not self._is_clean(line):
             line = printable((hidden_json(line, self._secrets) or self._secrets.hide(line)).rstrip("\n"), lines=False)
-        line = without_commands(line)
+            line = without_commands(line)
         self._stream.write(_encodable(line, self._stream) + "\n")
         self._stream.flush()
 
@@ -67,11 +67,11 @@ class Guarded:
         self._stream.write(_encodable(printable(self._secrets.hide(text)), self._stream))
 
     def _is_clean(self, line: str) -> bool:
-        """No text in it is a secret, the name of one, or holds what a terminal acts on."""
+        """No text in it is a secret, the name of one, or holds what a terminal or a workflow's runner acts on."""
         if not line.isascii() or "\x7f" in line or "\\" in line or self._secrets.knows_part_of(line):
             return False
         new = set(line.split('"')[1::2]) - self._clean
-        if any(self._secrets.is_about(text) for text in new):
+        if any(self._secrets.is_about(text) or without_commands(text) is not text for text in new):
             return False
         if len(self._clean) < _MOST:
             self._clean |= new
