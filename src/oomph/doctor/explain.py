@@ -14,12 +14,11 @@ from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.reading.meanings import FAILURES, TROUBLES
 from oomph.doctor.reading.new_case import build_case
-from oomph.doctor.reading.prose import is_about
 from oomph.doctor.reading.sizes import with_size
 from oomph.doctor.reading.story import speaks_of_failure
 from oomph.doctor.second import is_second, two_deaths
 from oomph.errors import InputError
-from oomph.facts.claim_words import OF_SERVING, QUESTION
+from oomph.facts.claim_words import OF_SERVING
 from oomph.facts.loglines import SETTINGS
 from oomph.ir import Deployment, Device, StageName
 from oomph.ir.evidence import asserts
@@ -265,14 +264,7 @@ def _is_worth_reading(raw: RawLog, lines: Sequence[Line], own: Sequence[Observat
         return True  # several of one engine's own settings, an error, or the title of a report
     if foreign_speaker(lines, own) is not None or speaks_of_failure(read_claims(sentences(lines))) is not None:
         return True
-    if not any(OF_SERVING.search(line.text[:1000]) for line in lines):
-        return False
-    too_short = is_about(lines, 0.0) is None  # for what is learned to tell
-    asks = any(QUESTION.search(sentence.text) for sentence in sentences(lines))
-    return too_short or asks or is_about(lines, LIKELY) is not None
-
-
-LIKELY = 0.5
+    return any(OF_SERVING.search(line.text[:1000]) for line in lines)
 
 
 def _refuse(raw: RawLog) -> None:

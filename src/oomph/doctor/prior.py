@@ -22,6 +22,9 @@ def with_prior(case: Case, verdict: Any) -> Case:
     agrees = case.death.basis == "milestone" and stage == case.death.stage  # the plan dies where the log's last line is
     if case.death.basis != "guess" and not agrees and not (case.death.basis == "said" and stage == "weights_load"):
         return case  # what the log says counts; what people say, unless the weights alone do not fit
+    is_whole = bool(case.command_beside) or bool(case.rebuilt.model and case.rebuilt.model in case.rebuilt.command)
+    if case.death.basis == "said" and case.death.ruled == case.death.stage and not is_whole:
+        return case  # of what was started a name and a flag are known, and people say where it was
     if stage == "weights_load" and says_loaded(case.claims):
         return case  # the model, its quantisation or its cards are not what is planned
     if case.death.kind in UNSAID and not case.memory and not _has_command(case):

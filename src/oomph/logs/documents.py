@@ -38,7 +38,9 @@ OFTEN: Final = 3  # times that a line stands there but for its figures: a progra
 _DIGITS: Final = late_pattern(r"[\d.\s]+")
 LONGEST: Final = 4000  # characters of a paragraph
 _BULLET: Final = late_pattern(r"^\s{0,8}(?:[-*+•·]|\d{1,2}[.)]|#{1,6}|>)\s+")
-_SENTENCE: Final = late_pattern(r"(?<=[.!?])[\s*_]+(?=[^\s])|(?<=[。！？])\s*|(?<=[\u4e00-\u9fff][?!])\s*")
+_SENTENCE: Final = late_pattern(
+    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!z\.B\.)[\s*_]+(?=[^\s])|(?<=[。！？])\s*|(?<=[\u4e00-\u9fff][?!])\s*"
+)
 _FENCE: Final = late_pattern(r"^\s{0,8}(?:```|~~~)")
 
 

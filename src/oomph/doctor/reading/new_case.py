@@ -117,11 +117,16 @@ def of_one_run(
 
 
 def _on_all(rebuilt: Rebuilt, cards: int) -> Rebuilt:
-    """Of what was started only the model's name is known: it is taken to run on all cards that the text counts."""
-    is_known = rebuilt.command or rebuilt.complete or rebuilt.resolved or rebuilt.flags
+    """Of what was started the model's name is known, and single flags: it is taken to run on all cards that the text
+    counts."""
+    has_command = bool(rebuilt.model) and rebuilt.model in rebuilt.command
+    is_split = any("parallel" in name for name in rebuilt.flags)
+    is_known = has_command or rebuilt.complete or rebuilt.resolved or is_split
     splits = engine_named(rebuilt.engine or DEFAULT).knows_flag("--tensor-parallel-size")
     if is_known or not rebuilt.model or cards < 2 or not splits:
         return rebuilt
     return replace(
-        rebuilt, flags={"tensor_parallel_size": cards}, sources={"tensor_parallel_size": "the cards in the text"}
+        rebuilt,
+        flags={**rebuilt.flags, "tensor_parallel_size": cards},
+        sources={**rebuilt.sources, "tensor_parallel_size": "the cards in the text"},
     )

@@ -12,7 +12,7 @@ from typing import Final
 from oomph.doctor.reading.meanings import ORDER
 from oomph.doctor.reading.places import place_stage
 from oomph.doctor.reading.tracebacks import frame_stage
-from oomph.facts.claim_words import ENDED, GONE, NOT_RUN, SHORTAGE, SINCE
+from oomph.facts.claim_words import ENDED, GONE, IMPERATIVE, NOT_RUN, SHORTAGE, SINCE
 from oomph.ir import StageName
 from oomph.logs.claims import Claim
 from oomph.text.late import late_pattern
@@ -72,7 +72,7 @@ def asserted(claims: Sequence[Claim]) -> str | None:
     """What a text asserts, where a part of it only asks, wishes, denies or advises for a case that may come; None: all
     of it."""
     feared = {claim.sentence for claim in claims if claim.outcome == "failed" and not claim.factual}
-    parts = [claim for claim in claims if claim.factual and not _denies(claim)]
+    parts = [claim for claim in claims if claim.factual and not _denies(claim) and not IMPERATIVE.search(claim.text)]
     parts = [claim for claim in parts if claim.sentence not in feared or claim.outcome == "failed"]
     return None if len(parts) == len(claims) else " ".join(claim.text for claim in parts)
 

@@ -257,7 +257,7 @@ RUN_TIME = (
     LogRow("engine_failed", "WorkerProc hit an exception", r"WorkerProc hit an exception"),
     LogRow("engine_failed", "Error executing method", r"Error executing method '?(?P<method>\w+)'?"),
     LogRow("engine_failed", "Exception in worker", r"Exception in worker \w+ while processing method (?P<method>\w+)"),
-    LogRow("prompt_logprobs", "loglikelihood", r"\bloglikelihood"),  # lm_eval asks for those of the prompt
+    LogRow("prompt_logprobs", "loglikelihood", r"\bloglikelihood", by_people=True),  # lm_eval asks for those of the prompt
     LogRow("prompt_logprobs", "logprob", r"_get_prompt_logprobs_dict|prompt_logprobs?\b(?!\s?[=:]\s?None)"),
 )  # fmt: skip
 
