@@ -11,7 +11,7 @@ import gzip
 import json
 import sys
 from collections import Counter
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -127,26 +127,35 @@ def truth(name: str, listed: tuple[Tensor, ...], estimate: bool) -> dict[str, An
     return row | {"estimate": True} if estimate else row
 
 
+def write(entries: Mapping[str, tuple[Line, str]]) -> None:
+    """The catalogue's file, from each model's shape and where it is from."""
+    sources = sorted({source for _, source in entries.values()} | {""})
+    lines: dict[bytes, tuple[int, int]] = {}
+    rows, at = [], 0
+    for name, (line, source) in sorted(entries.items()):
+        raw = msgspec.json.encode(line) + b"\n"
+        if raw not in lines:
+            lines[raw] = (at, len(raw))
+            at += len(raw)
+        rows.append(Row(name, family(name), *lines[raw], sources.index(source)))
+    Path(FILE).write_bytes(msgspec.json.encode(rows) + b"\n" + b"".join(lines) + msgspec.json.encode(sources) + b"\n")
+
+
 def main() -> None:
-    rows: list[Row] = []
-    lines: list[bytes] = []
+    entries: dict[str, tuple[Line, str]] = {}
     zoo: list[str] = []
-    at = 0
     for folder in sorted(p for p in Path(sys.argv[1]).iterdir() if (p / "config.json").exists()):
         try:
             name, line, row = entry(folder)
         except OomphError as refused:
             print(f"{folder.name}: left out: {refused}")
             continue
-        raw = msgspec.json.encode(line) + b"\n"
-        rows.append(Row(name, family(name), at, len(raw)))
-        lines.append(raw)
-        at += len(raw)
+        entries[name] = (line, "")
         if row is not None:
             zoo.append(json.dumps(row))
-    Path(FILE).write_bytes(msgspec.json.encode(rows) + b"\n" + b"".join(lines))
+    write(entries)
     ZOO.write_text("\n".join(zoo) + "\n")
-    print(f"{len(rows)} models, {Path(FILE).stat().st_size:,} bytes; {len(zoo)} with a tensor list")
+    print(f"{len(entries)} models, {Path(FILE).stat().st_size:,} bytes; {len(zoo)} with a tensor list")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from msgspec import to_builtins  # noqa: E402
 import fresh_truth  # noqa: E402
 from oomph.catalog.pack import pack  # noqa: E402
 from oomph.errors import OomphError  # noqa: E402
-from oomph.facts.vllm.lora import WITHOUT_LORA  # noqa: E402
+from oomph.facts.vllm.facts import at  # noqa: E402
 from oomph.sources import safetensors  # noqa: E402
 from oomph.sources.build import build_model  # noqa: E402
 from oomph.sources.folder import CONFIG, POOLING, QUANT_CONFIG  # noqa: E402
@@ -52,7 +52,8 @@ def usable(answer: dict[str, Any]) -> bool:
         return False
     if (answer["flags"].get("speculative_config") or {}).get("model"):
         return False  # a draft model is a folder of the machine that answered
-    if answer["flags"].get("enable_lora") and (answer.get("resolved") or {}).get("architecture") in WITHOUT_LORA:
+    without = at(answer["vllm"]).lora.without
+    if answer["flags"].get("enable_lora") and (answer.get("resolved") or {}).get("architecture") in without:
         return False  # that lab builds the class, and does not wrap it in adapters
     if not answer.get("ok"):
         blank = not text.strip() and answer["error"]["type"] != "AssertionError"

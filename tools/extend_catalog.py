@@ -17,39 +17,32 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from oomph.catalog import FILE, Entry, Line, Row, _index, find
-from oomph.catalog.names import family
+from oomph.catalog import FILE, Entry, Line, _line_of, _rows, find, read_source
 from oomph.catalog.pack import pack, unpack
 from oomph.errors import OomphError
 from oomph.ir.model import Model
 from oomph.sources.build import build_model
 
-from build_catalog import pruned, same  # isort: skip
+from build_catalog import pruned, same, write  # isort: skip
 
 
 def main() -> None:
-    raw = Path(FILE).read_bytes()
-    first = raw.index(b"\n") + 1
-    lines: dict[str, bytes] = {}
-    for row in _index.decode(raw[:first]):
-        lines[row.id] = raw[first + row.offset : first + row.offset + row.length]
-    known = {i.lower() for i in lines}
+    entries = {row.id: (_line_of(row), read_source(row.id)) for row in _rows()[1].values()}
+    known = {i.lower() for i in entries}
     added = refused = 0
     for text in Path(sys.argv[1]).read_text().splitlines():
         fact = json.loads(text)
         if fact["id"].lower() in known and not fact.get("replace"):
             continue
         try:
-            lines[fact["id"]] = msgspec.json.encode(line_of(fact)) + b"\n"
+            entries[fact["id"]] = (line_of(fact), fact["source"])
             known.add(fact["id"].lower())
             added += 1
         except (OomphError, ValueError) as error:
             refused += 1
             print(f"{fact['id']}: left out: {error}")
-    write(lines)
-    print(f"{added} added, {refused} left out; {len(lines)} checkpoints, {Path(FILE).stat().st_size:,} bytes")
+    write(entries)
+    print(f"{added} added, {refused} left out; {len(entries)} checkpoints, {Path(FILE).stat().st_size:,} bytes")
 
 
 def config_of(fact: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +71,7 @@ def line_of(fact: dict[str, Any]) -> Line:
     if fact["parameters"] and not counts_agree(whole, config, fact["parameters"]):
         raise ValueError(f"{whole.elements:,} parameters, and the hub counts {fact['parameters']:,}")
     kept, kept_quant = pruned(fact["id"], config, quant, {})
-    line = Line(pack(kept), None if kept_quant is None else pack(kept_quant), {}, whole.nbytes, fact["source"])
+    line = Line(pack(kept), None if kept_quant is None else pack(kept_quant), {}, whole.nbytes)
     again = build_model(fact["id"], unpack(line.c), hf_quant_config=line.q and unpack(line.q))
     if not same(whole, again):
         raise ValueError("the catalogue's entry does not build the same model")
@@ -93,15 +86,6 @@ def counts_agree(model: Model, config: dict[str, Any], published: int) -> bool:
     if config.get("model_type") in ("llama", "mistral"):
         beside.add(frequencies)
     return published - model.elements in beside
-
-
-def write(lines: dict[str, bytes]) -> None:
-    rows, at = [], 0
-    ordered = sorted(lines)
-    for i in ordered:
-        rows.append(Row(i, family(i), at, len(lines[i])))
-        at += len(lines[i])
-    Path(FILE).write_bytes(msgspec.json.encode(rows) + b"\n" + b"".join(lines[i] for i in ordered))
 
 
 if __name__ == "__main__":

@@ -97,3 +97,45 @@ def test_every_name_finds_itself_or_its_maker_s(model_id: str) -> None:
 
 def test_a_hint_shares_a_word_that_says_which_model() -> None:
     assert not any("MiniMax" in one for one in catalog.suggest("bge m9"))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("qwen3-coder:30b-a3b-q8_0", "Qwen/Qwen3-Coder-30B-A3B-Instruct"),  # Ollama's tags
+        ("minimax-m2:cloud", "MiniMaxAI/MiniMax-M2"),
+        ("llama3.3:latest 70b", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("gemma3-12b-instruct", "google/gemma-3-12b-it"),  # one word for tuned models is as good as another
+        ("moonshot kimi k2 instruct 0905", "moonshotai/Kimi-K2-Instruct-0905"),  # whose model it is
+        ("qwen2.5-coder:1.5b-base", "Qwen/Qwen2.5-Coder-1.5B"),  # a base model without the word
+        ("deepseek-coder-v2:16b", "deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct"),  # a size that the name lacks
+        ("bge-m3:567m", "BAAI/bge-m3"),
+        ("gpt-oss 20b mxfp4", "openai/gpt-oss-20b"),  # a format that the name does not say
+        ("minimax m2.5 fp8", "MiniMaxAI/MiniMax-M2.5"),
+        ("qwen3 8b bf16", "Qwen/Qwen3-8B"),
+        ("mixtral 8x22", "mistralai/Mixtral-8x22B-Instruct-v0.1"),
+        ("Лама 3.3 70б", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("qwen3 32 milliarden", "Qwen/Qwen3-32B"),
+        ("百川2 13B 对话", "baichuan-inc/Baichuan2-13B-Chat"),
+    ],
+)
+def test_sizes_formats_and_tags_as_they_are_written(name: str, meant: str) -> None:
+    assert found(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gemma 4 12b", "google/gemma-4-12B-it"),
+        ("glm 5.3 flash", "zai-org/GLM-5.3-Flash"),
+        ("nemotron 3 nano 4b", "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16"),
+        ("Qwen3-4B-Thinking-2507-UD-Q4_K_XL.gguf", "Qwen/Qwen3-4B-Thinking-2507"),
+        ("gpt-oss-120b-mxfp4-00001-of-00003.gguf", "openai/gpt-oss-120b"),
+    ],
+)
+def test_a_model_without_a_shape_is_asked_about_by_its_whole_name(name: str, meant: str) -> None:
+    assert found(name) == "" and meant in catalog.suggest(name)[:2]
+
+
+def test_what_is_known_by_name_alone_is_in_no_catalogue() -> None:
+    assert not {one.lower() for one in catalog.named()} & {one.lower() for one in catalog.ids()}

@@ -1,7 +1,9 @@
 """Facts of well-known models in our own compact form, so that a plan needs no network.
 
-models.jsonl: the first line is the index [id, family, offset, length]; each further line is one model (pack.py). A
-lookup reads the index and its own line. tools/build_catalog.py writes it.
+models.jsonl: the first line is the index [id, family, offset, length, source]; each further line is one shape
+(pack.py), which all models of that shape share; the last line says where shapes are from. A lookup reads the index and
+its own line. tools/build_catalog.py writes it. named.txt has models by name alone, whose shape is not known here: what
+is called so is asked about, and never answered with another.
 """
 
 import os
@@ -14,6 +16,7 @@ from msgspec import Struct
 from oomph.errors import InputError
 
 FILE = os.path.join(os.path.dirname(__file__), "models.jsonl")
+NAMED = os.path.join(os.path.dirname(__file__), "named.txt")
 
 
 class Row(Struct, frozen=True, array_like=True):
@@ -21,6 +24,7 @@ class Row(Struct, frozen=True, array_like=True):
     family: str
     offset: int  # from the end of the index's line
     length: int
+    source: int = 0  # which of the last line's
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
@@ -30,7 +34,6 @@ class Line(Struct, frozen=True, omit_defaults=True):
     q: dict[str, Any] | None = None  # hf_quant_config.json, packed
     told: dict[str, bool] = {}  # what only the headers tell (sources/arch/base.py)
     bytes: int = 0  # of the checkpoint, where its headers are known
-    source: str = ""  # where the configuration is from; "" = SOURCE
 
 
 class Entry(Struct, frozen=True):
@@ -61,6 +64,13 @@ def ids() -> tuple[str, ...]:
     return tuple(row.id for row in _rows()[1].values())
 
 
+@cache
+def named() -> tuple[str, ...]:
+    """Repositories of the hub that are known by name alone."""
+    with open(NAMED, encoding="ascii") as file:
+        return tuple(file.read().split())
+
+
 _LISTED = 8  # candidates of a question
 # The hub answers to both: what a command says, what the catalogue has.
 _RENAMED = (
@@ -86,8 +96,9 @@ def find(name: str) -> Entry | None:
     rows = [_rows()[1][i.lower()] for i in answers(name)]
     if not rows:
         return None
-    if len({names.core(row.family) for row in rows}) > 1 or names.is_anothers(name, rows[0].id):
-        all_of_them = names.answers(name, ids())
+    exact = _called_exactly(name, rows[0].id)
+    if len({names.core(row.family) for row in rows}) > 1 or names.is_anothers(name, rows[0].id) or exact:
+        all_of_them = [*exact, *(names.answers(name, ids()) or [row.id for row in rows])]
         listed = ", ".join(all_of_them[:_LISTED]) + (", ..." if len(all_of_them) > _LISTED else "")
         if len(all_of_them) == 1:
             raise InputError(f"{name[:80]!r} is not the whole name of a checkpoint", hint=f"did you mean {listed}?")
@@ -95,6 +106,17 @@ def find(name: str) -> Entry | None:
     others = ", ".join(row.id for row in rows[1:4])
     also = f"; there is also {others}" if others else ""
     return _read(rows[0], f"{name!r} is read as {rows[0].id}{also}")
+
+
+def _called_exactly(name: str, found: str) -> tuple[str, ...]:
+    """Models without a shape that a name fits better than what was found, which has words that nobody typed."""
+    from oomph.catalog import names
+
+    answer = names.rank(name, found)
+    if answer is None or names.distinct(found.rpartition("/")[2]) <= names.distinct(name):
+        return ()
+    ranked = ((one, names.rank(name, one)) for one in named())
+    return tuple(one for one, rank in ranked if rank is not None and rank[0] < answer[0])[:_LISTED]
 
 
 def _row_of(low: str) -> Row | None:
@@ -113,7 +135,17 @@ def answers(name: str) -> tuple[str, ...]:
     hits = tuple(names.best(name, ids()))
     if hits and not names.is_anothers(name, hits[0]):
         return hits
-    return _of_the_size(name) or hits
+    return _of_the_size(name) or _stored_so(name) or hits or tuple(names.untuned(name, ids()))
+
+
+def _stored_so(name: str) -> tuple[str, ...]:
+    """ "deepseek r1 fp8", "gpt-oss 20b mxfp4": a quantisation that the maker's own checkpoint has and does not say."""
+    from oomph.catalog import names
+
+    rest, quants = names.unquantised(name)
+    hits = names.best(rest, ids()) if len(quants) == 1 else []
+    methods = {i: _line_of(_rows()[1][i.lower()]).c.get("q") or {} for i in hits if names.is_plain(i)}
+    return tuple(i for i, scheme in methods.items() if isinstance(scheme, dict) and scheme.get("qm") in quants)
 
 
 _AS_CALLED = 0.12  # phi-4 is called 14b and has 14.7; DeepSeek V3 is called 671b with its draft layer and without
@@ -126,18 +158,27 @@ def _of_the_size(name: str) -> tuple[str, ...]:
     from oomph.catalog.facts import facts
 
     rest, size = names.without_size(name)
-    hits = tuple(names.best(rest, ids())) if size else ()
-    if not hits:
+    if not size:
         return ()
     sizes = {model.name: model.parameters for model in facts().models}
-    near = {one for one, count in sizes.items() if abs(count - size) <= _AS_CALLED * size}
-    return tuple(i for i in hits if _rows()[1][i.lower()].family in near and not names.says_size(i))
+
+    def count(row: Row) -> int:
+        return sizes.get(row.family) or _line_of(row).bytes // 2 * names.is_plain(row.id)
+
+    rows = [_rows()[1][i.lower()] for i in names.answers(rest, ids()) if not names.says_size(i)]
+    return tuple(names.best(rest, (row.id for row in rows if abs(count(row) - size) <= _AS_CALLED * size)))
 
 
 def suggest(name: str) -> tuple[str, ...]:
+    """What may be meant by a name that nothing answers to: what is known by name alone, else what looks like it."""
     from oomph.catalog import names
 
-    return names.nearest(name, ids())
+    if name.lower().endswith(".gguf"):
+        name = names.of_file(name)
+        return answers(name)[:_LISTED] or suggest(name)
+    low = name.lower()
+    exact = tuple(one for one in named() if one.lower() == low)
+    return exact or tuple(names.best(name, named()))[:_LISTED] or names.nearest(name, ids())
 
 
 def variants(model_id: str) -> tuple[str, ...]:
@@ -157,7 +198,9 @@ def variants(model_id: str) -> tuple[str, ...]:
 
 def read_source(model_id: str) -> str:
     """Where the facts of one entry are from."""
-    return _line_of(_rows()[1][model_id.lower()]).source or SOURCE
+    with open(FILE, "rb") as file:
+        sources = msgspec.json.decode(file.read().splitlines()[-1], type=list[str])
+    return sources[_rows()[1][model_id.lower()].source] or SOURCE
 
 
 def _line_of(row: Row) -> Line:

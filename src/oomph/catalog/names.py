@@ -23,13 +23,17 @@ _TOKEN = late_pattern(
     r"|(?P<version>(?<![a-z0-9])[a-z]\d+(?:\.\d+)*[a-z]?(?![a-z0-9])|\d+(?:\.\d+)*[a-z]?(?![a-z0-9])|\d+(?:\.\d+)*)"
     r"|(?P<word>[^\W\d_]+)"
 )
-_DOTTED = late_pattern(r"(?<=\d)_(?=\d)")  # Llama-3_3, phi-1_5
+_DOTTED = late_pattern(r"(?<=\d)(?<!q\d)_(?=\d)")  # Llama-3_3, phi-1_5, and not q8_0
 _GLUED_SIZE = late_pattern(r"(?<=[a-z])(?=\d+(?:\.\d+)?b(?![a-z0-9]))")
 _PLUS = late_pattern(r"(?<=\w)\+")
+_BILLIONS = late_pattern(r"(?<=\d)\s*(?:milliarden|billions?|миллиард\w*|млрд|б)(?!\w)")
+_CROSSED = late_pattern(r"(?<![\w.])(\d+x\d+)(?![\w.])")  # mixtral 8x22
 _BITS = late_pattern(r"\b([2-8])[\s-]?bits?\b")
+_FILE = late_pattern(r"(?:[-_.]\d{5}-of-\d{5})?\.gguf$", re.IGNORECASE)
 
 # Words that people leave out.
 SOFT = frozenset(("instruct", "it", "chat", "hf", "nvidia", "meta"))
+_TAGS = frozenset(("latest", "cloud"))  # of Ollama: they say nothing of the model
 _TUNED = frozenset(("instruct", "it", "chat"))
 # Words that say which kind of model, and of no model which one: alone they are no name.
 _GENERIC = frozenset(
@@ -43,7 +47,7 @@ _GENERIC = frozenset(
 _SAME_QUANT: dict[str, frozenset[str]] = {
     **dict.fromkeys(("int4", "4bit", "w4a16"), frozenset(("int4", "4bit", "w4a16", "awq", "gptq"))),
     **dict.fromkeys(("int8", "8bit"), frozenset(("int8", "8bit", "w8a8", "w8a16"))),
-    **dict.fromkeys(("fp16", "bf16", "f16"), frozenset(("fp16", "bf16"))),
+    **dict.fromkeys(("fp16", "bf16", "f16"), frozenset(("fp16", "bf16", "f16"))),
 }
 # What says how a file is stored, beside the checkpoint that it was made from.
 _OF_FILES = late_pattern(r"i?q[1-8].*|gguf|mlx")
@@ -60,6 +64,8 @@ _SPOKEN = {
     "通义千问": "qwen", "千问": "qwen", "큐웬": "qwen", "квен": "qwen", "深度求索": "deepseek", "딥시크": "deepseek",
     "дипсик": "deepseek", "智谱": "glm", "混元": "hunyuan", "文心": "ernie", "书生": "intern", "百川": "baichuan",
     "月之暗面": "kimi", "零一万物": "yi", "面壁": "minicpm", "阶跃星辰": "step",
+    "对话": " chat ", "指令": " instruct ", "인스트럭트": " instruct ", "インストラクト": " instruct ",
+    "инструкт": " instruct ", "蒸馏版": " distill ", "蒸馏": " distill ", "증류": " distill ",
     "ラマ": "llama", "라마": "llama", "ллама": "llama", "лама": "llama", "ジェマ": "gemma", "젬마": "gemma",
     "джемма": "gemma", "гемма": "gemma", "ミストラル": "mistral", "미스트랄": "mistral", "мистраль": "mistral",
 }  # fmt: skip
@@ -82,7 +88,7 @@ def _typed_tokens(text: str) -> tuple[tuple[str, Kind], ...]:
     low = text.lower().replace("c4ai-", "")  # Cohere's mark
     if not low.isascii():
         low = _SPOKEN_WORD.sub(lambda match: "" if _SPOKEN[match[0]] in low else _SPOKEN[match[0]], low)
-    low = _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", low)))
+    low = _CROSSED.sub(r"\1b", _BILLIONS.sub("b", _DOTTED.sub(".", _BITS.sub(r"\1bit", _PLUS.sub(" plus ", low)))))
     pairs: list[tuple[str, Kind]] = []
     for match in _TOKEN.finditer(_GLUED_SIZE.sub(" ", low)):
         token, name = match[0], match.lastgroup
@@ -98,13 +104,21 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(token for token, _ in _typed_tokens(text))
 
 
+def of_file(name: str) -> str:
+    """What the model of a file is called: 'Qwen3-8B-UD-Q4_K_XL-00001-of-00002.gguf' is 'Qwen3-8B'."""
+    stem = _FILE.sub("", name).lower()
+    return " ".join(
+        t for t, kind in _typed_tokens(stem) if not (kind == "quant" and _OF_FILES.fullmatch(t)) and t != "ud"
+    )
+
+
 def without_size(query: str) -> tuple[str, int]:
     """(the words but the one size among them, the parameters that it says): 'phi-4 14b' is ('phi 4', 14e9)."""
     sizes = [token for token, kind in _typed_tokens(query) if kind == "size"]
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([bt])", sizes[0]) if len(sizes) == 1 else None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mbt])", sizes[0]) if len(sizes) == 1 else None
     if not match:
         return query, 0
-    scale = 10**9 if match[2] == "b" else 10**12
+    scale = {"m": 10**6, "b": 10**9, "t": 10**12}[match[2]]
     return " ".join(token for token in tokens(query) if token != sizes[0]), int(float(match[1]) * scale)
 
 
@@ -123,6 +137,12 @@ def family(model_id: str) -> str:
     return name.lower().replace("_", ".").removeprefix("nvidia-").removeprefix("meta-")
 
 
+def unquantised(query: str) -> tuple[str, frozenset[str]]:
+    """(the words but the quantisations, the quantisations): 'gpt-oss 120b mxfp4' is ('gpt oss 120b', {mxfp4})."""
+    typed = _typed_tokens(query)
+    return " ".join(t for t, kind in typed if kind != "quant"), frozenset(t for t, kind in typed if kind == "quant")
+
+
 def distinct(text: str) -> frozenset[str]:
     """The words that say which model: none in 'fp8', '7b' or 'air'."""
     typed = _typed_tokens(text)
@@ -136,7 +156,7 @@ def _wanted(query: str) -> tuple[Counter[str], Counter[str]]:
     quants: Counter[str] = Counter()
     for token, kind in _typed_tokens(query):
         if kind != "quant":
-            plain[token] += 1
+            plain[token] += token not in _TAGS
         elif not _OF_FILES.fullmatch(token):
             quants[token] += 1
     return plain, quants
@@ -155,14 +175,17 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
         return None
     words = Counter(token for token, _ in typed)
     missing = plain - words
-    if missing and (missing - Counter(tokens(org)) or not plain & words):
-        return None
-    if any(not _SAME_QUANT.get(quant, frozenset((quant,))) & words.keys() for quant in quants):
+    if _TUNED & words.keys():  # one word is as good as another: gemma-3-12b-it is 'gemma 3 12b instruct'
+        missing = Counter({word: count for word, count in missing.items() if word not in _TUNED})
+    if missing and (not all(_is_owner(word, org) for word in missing) or not plain & words):
         return None
     kinds = dict(typed)
+    stored = {token for token, kind in typed if kind == "quant"} - _SAME_QUANT["bf16"]
+    if any(not _is_called(quant, words) and (stored or quant not in _SAME_QUANT["bf16"]) for quant in quants):
+        return None
     extra = words - plain - Counter({quant: words[quant] for q in quants for quant in _SAME_QUANT.get(q, (q,))})
     other = sum(n for token, n in extra.items() if kinds[token] == "word")
-    quant = sum(n for token, n in extra.items() if kinds[token] == "quant")
+    quant = sum(n for token, n in extra.items() if token in stored)
     first = next((token for token, kind in typed if kind != "soft"), "")
     return other + 2 * quant, int(first not in plain), sum(n for token, n in extra.items() if kinds[token] == "soft")
 
@@ -184,6 +207,16 @@ def _positions(ids: tuple[str, ...]) -> dict[str, list[int]]:
         for word in set(tokens(one.rpartition("/")[2])):
             positions.setdefault(word, []).append(index)
     return positions
+
+
+def _is_called(quant: str, words: Counter[str]) -> bool:
+    return bool(_SAME_QUANT.get(quant, frozenset((quant,))) & words.keys())
+
+
+def _is_owner(word: str, org: str) -> bool:
+    """Whether a word is an organisation, or how it begins: 'moonshot' is moonshotai, 'xiaomi' XiaomiMiMo."""
+    owners = tokens(org)
+    return word in owners or (len(word) >= _TELLING and any(one.startswith(word) for one in owners))
 
 
 def is_plain(model_id: str) -> bool:
@@ -224,6 +257,15 @@ def best(query: str, ids: Iterable[str]) -> list[str]:
         _plainest(query, equal),
         key=lambda i: (is_copy(i) or i.rpartition("/")[2] != query, i.partition("/")[0] != makers[_kin(i)], *_order(i)),
     )
+
+
+def untuned(query: str, ids: Iterable[str]) -> list[str]:
+    """'qwen2.5-coder:1.5b-base': what answers without the word, of models whose name says nothing of tuning."""
+    words = tokens(query)
+    rest = " ".join(word for word in words if word != "base")
+    if "base" not in words or not distinct(rest):
+        return []
+    return best(rest, (i for i in ids if not {"base", "thinking", *_TUNED} & set(tokens(i))))
 
 
 def _plainest(query: str, ids: list[str]) -> list[str]:

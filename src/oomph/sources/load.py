@@ -248,7 +248,7 @@ def _gguf_of_hub(name: str) -> Model:
         org, _, rest = name.partition("/")
         repo, _, file = rest.partition("/")
         if not file:
-            raise InputError(f"there is no file {quoted(name)}")
+            raise InputError(f"there is no file {quoted(name)}", hint=_did_you_mean(name))
         return _gguf_file(f"{org}/{repo}", file, "")
     snapshot = hub.fetch(repo)
     fits = models_among([n for n in snapshot.gguf_files if tag.lower() in n.lower()])
@@ -297,4 +297,6 @@ def _did_you_mean(name: str) -> str:
     from oomph import catalog
 
     near = catalog.suggest(name)
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    is_elsewhere = near and near[0] in catalog.named() and near[0].lower() != name.lower()
+    where = " (its shape is asked of the hub, under this name)" if is_elsewhere else ""
+    return f"did you mean {' or '.join(near)}{where}?" if near and near[0].lower() != name.lower() else ""

@@ -9,7 +9,8 @@ from kv_truth import DOCS, models, planned, rows
 
 from oomph.engines.vllm.kv.check import KvPlan
 from oomph.engines.vllm.resolve.steps import Resolved
-from oomph.facts.vllm.lora import ASSERTS_NO_LORA, WITHOUT_LORA
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.lora import ASSERTS_NO_LORA
 
 VERSIONS = sorted({row["vllm"] for row in rows()}, key=lambda v: [int(n) for n in v.split(".")])
 SETTINGS = {
@@ -82,7 +83,9 @@ def _worker_refuses(row: dict[str, Any]) -> bool:
     """The answers were asked of the engine without a worker, which refuses bfloat16 on cards that lack it, and adapters
     of a class that has none once its weights are loaded."""
     flags, model = row["flags"], models()[row["model"]]
-    lacks_adapters = bool(flags.get("enable_lora")) and model.architecture in WITHOUT_LORA | ASSERTS_NO_LORA
+    lacks_adapters = (
+        bool(flags.get("enable_lora")) and model.architecture in at(row["vllm"]).lora.without | ASSERTS_NO_LORA
+    )
     return lacks_adapters or (flags.get("dtype") == "bfloat16" and row["gpu"][1] < 80)
 
 

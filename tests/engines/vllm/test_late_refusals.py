@@ -104,3 +104,29 @@ def test_flags_that_a_class_or_card_does_not_take(command: str, gpu: str, messag
 )  # fmt: skip
 def test_flags_that_are_taken(command: str, gpu: str) -> None:
     assert planned(f"vllm serve {command}", "0.32.0", gpu).verdict.fits
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "refused"),
+    [
+        ("openai/gpt-oss-20b", "0.11.0", True),
+        ("openai/gpt-oss-20b", "0.11.2", False),
+        ("MiniMaxAI/MiniMax-M2", "0.14.1", True),
+        ("MiniMaxAI/MiniMax-M2", "0.15.0", False),
+        ("bigcode/starcoder2-7b", "0.24.0", True),
+        ("bigcode/starcoder2-7b", "0.25.0", False),
+        ("Qwen/Qwen3-30B-A3B", "0.9.2", True),
+        ("Qwen/Qwen3-30B-A3B", "0.10.0", False),
+    ],
+)
+def test_adapters_came_to_classes_release_by_release(model: str, version: str, refused: bool) -> None:
+    """v1/worker/lora_model_runner_mixin.py asks each class, and classes learned it one after the other."""
+    verdict = planned(f"vllm serve {model} --enable-lora --max-model-len 4096", version, "8x H100").verdict
+    assert ("does not support LoRA" in verdict.message) == refused
+
+
+@pytest.mark.parametrize(("version", "refused"), [("0.28.0", True), ("0.29.0", False)])
+def test_audio_encoders_whose_heads_do_not_divide(version: str, refused: bool) -> None:
+    """qwen3_omni_moe_thinker.py:211 (0.29.0): every rank holds all of the encoder, of 20 heads."""
+    command = "vllm serve Qwen/Qwen3-Omni-30B-A3B-Instruct -tp 8 --max-model-len 4096"
+    assert ("20 is not divisible by 8" in planned(command, version, "8x H100").verdict.message) == refused

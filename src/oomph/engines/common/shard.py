@@ -54,8 +54,9 @@ def tower_parts(tower: Tower, tp: int, habits: frozenset[str]) -> tuple[int, int
         return tp, tp
     if tower.alone == "attention":  # intern_vit.py:169 (0.21.0)
         return 1, tp
-    # vision.py:141 (0.26.0) is_vit_use_data_parallel with a number of heads
-    return (1, 1) if tower.alone and "encoders alone where heads do not divide" in habits else (0, 0)
+    # vision.py:141 (0.26.0) is_vit_use_data_parallel with a number of heads; qwen3_omni_moe_thinker.py:211 (0.29.0)
+    which = "audio encoders" if tower.modality == "audio" else "encoders"
+    return (1, 1) if tower.alone and f"{which} alone where heads do not divide" in habits else (0, 0)
 
 
 def _is_attention(module: Module) -> bool:

@@ -13,6 +13,7 @@ from oomph.units import round_up
 
 # layers/quantization/mxfp4.py: multiples of the hidden and the intermediate size for OpenAI's Triton kernels
 MXFP4_TRITON = (1, 64)
+PACKED = 32_768  # models/paddleocr_vl.py:207, rows of packing_position_embedding
 
 # Those of vLLM's habits (facts/vllm/structure.py) that SGLang's classes share.
 HABITS = frozenset(
@@ -67,6 +68,7 @@ class Weights(Facts):
         "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration Qwen3_5ForConditionalGeneration "
         "Qwen3_5MoeForConditionalGeneration Gemma3ForConditionalGeneration"
     )
+    packed_positions = evolving("PaddleOCRVLForConditionalGeneration")
     quantised_heads = evolving("modelopt modelopt_fp4 modelopt_mixed")  # methods that quantise an output head
     # configs/model_config.py rocm_supported_quantization, read off 0.5.4, 0.5.9 and 0.5.23: a method that came or went
     # in a release between them is dated by the first of the three that shows it

@@ -18,32 +18,30 @@ HEAD_IS_EMBEDDING = frozenset({
     "Olmo3ForCausalLM", "Param2MoEForCausalLM", "Qwen3ForCausalLM", "Qwen3_5ForCausalLM", "SeedOssForCausalLM",
 })  # fmt: skip
 
-# Classes that are not SupportsLoRA in 0.32.0, and were not in 0.11.0 and 0.21.0 either:
-# v1/worker/lora_model_runner_mixin.py load_lora_model refuses them when the weights are loaded.
-_WITHOUT = """AriaForConditionalGeneration BailingMoeV2_5ForCausalLM BailingMoeV3ForCausalLM
-BailingMoeV3VLForConditionalGeneration BeeForConditionalGeneration BertForMaskedLM BertForSequenceClassification
-BertForTokenClassification BloomForCausalLM CLIPModel Cohere2MoeForCausalLM
-Cohere2VisionForConditionalGeneration CohereAsrForConditionalGeneration ColBERTJinaRobertaModel ColBERTLfm2Model
-ColBERTModernBertModel ColModernVBertForRetrieval Cosmos3EdgeForConditionalGeneration DbrxForCausalLM
-DeepseekV41ForCausalLM DeepseekVLV2ForCausalLM DiffusionGemmaForBlockDiffusion Dots3NoteForCausalLM
-EmbeddingGemma2Model FalconForCausalLM FalconMambaForCausalLM FireRedASR2ForConditionalGeneration
-FunASRForConditionalGeneration FunAudioChatForConditionalGeneration GPT2ForSequenceClassification
-GPT2LMHeadModel GPTJForCausalLM Gemma3TextModel Gemma3nForCausalLM Gemma3nForConditionalGeneration
-Glm5NextForCausalLM GteModel GteNewForSequenceClassification GteNewModel HCXVisionV2ForCausalLM HfMoondream
-HrmTextForCausalLM IQuestLoopCoderForCausalLM JinaForRanking KananaVForConditionalGeneration
-KimiK25ForConditionalGeneration KimiK3ForConditionalGeneration KimiLinearForCausalLM
-KimiVLForConditionalGeneration LlavaOnevision2ForConditionalGeneration LlavaOnevisionForConditionalGeneration
-Mamba2ForCausalLM MambaForCausalLM MiDashengLMModel MiMoV2FlashForCausalLM MiMoV2ForCausalLM
-MiMoV2OmniForCausalLM MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration
-ModernBertForSequenceClassification ModernBertForTokenClassification Moondream3ForCausalLM
-MoonshotKimiaForCausalLM MossTranscribeDiarizeForConditionalGeneration NemotronParseForConditionalGeneration
-NomicBertModel OpenAIPrivacyFilterForTokenClassification OpenVLAForActionPrediction OrionForCausalLM Ovis
-Ovis2_5 Ovis2_6ForCausalLM Ovis2_6_MoeForCausalLM PaddleOCRVLForConditionalGeneration Phi3VForCausalLM
-Phi4ForCausalLMV Qwen2AudioForConditionalGeneration RForConditionalGeneration RobertaForTokenClassification
-SiglipModel SkyworkR1VChatModel StableLmForCausalLM Step1ForCausalLM Step3TextForCausalLM
-Step3VLForConditionalGeneration Step3p5ForCausalLM Step3p7ForConditionalGeneration
-StepVLForConditionalGeneration XLMRobertaForTokenClassification Zamba2ForCausalLM"""
-WITHOUT_LORA = frozenset(_WITHOUT.split())
+# Classes that are SupportsLoRA in no release from 0.8.0 to 0.32.0 that has them, by the class headers of every wheel
+# (and of the NVIDIA variant where a class has several): v1/worker/lora_model_runner_mixin.py load_lora_model refuses
+# them once their weights are loaded.
+_WITHOUT = """AriaForConditionalGeneration BailingMoeV2_5ForCausalLM BeeForConditionalGeneration BertForMaskedLM
+BertForSequenceClassification BertForTokenClassification BloomForCausalLM CLIPModel Cohere2MoeForCausalLM
+Cohere2VisionForConditionalGeneration ColBERTJinaRobertaModel ColBERTLfm2Model ColBERTModernBertModel
+ColModernVBertForRetrieval Cosmos3EdgeForConditionalGeneration DbrxForCausalLM DeepseekVLV2ForCausalLM
+DiffusionGemmaForBlockDiffusion EmbeddingGemma2Model FalconForCausalLM FalconMambaForCausalLM
+FireRedASR2ForConditionalGeneration FunASRForConditionalGeneration FunAudioChatForConditionalGeneration
+GPT2ForSequenceClassification GPT2LMHeadModel GPTJForCausalLM Gemma3TextModel Gemma3nForCausalLM
+Gemma3nForConditionalGeneration GteModel GteNewForSequenceClassification GteNewModel HCXVisionV2ForCausalLM
+HfMoondream HrmTextForCausalLM IQuestLoopCoderForCausalLM JinaForRanking KananaVForConditionalGeneration
+KimiK25ForConditionalGeneration KimiK3ForConditionalGeneration KimiLinearForCausalLM KimiVLForConditionalGeneration
+LlavaOnevision2ForConditionalGeneration LlavaOnevisionForConditionalGeneration MPTForCausalLM Mamba2ForCausalLM
+MambaForCausalLM MiDashengLMModel MiMoV2FlashForCausalLM MiMoV2ForCausalLM MiniMaxForCausalLM MiniMaxM1ForCausalLM
+MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration MiniMaxText01ForCausalLM
+ModernBertForSequenceClassification ModernBertForTokenClassification Moondream3ForCausalLM MoonshotKimiaForCausalLM
+MossTranscribeDiarizeForConditionalGeneration NemotronParseForConditionalGeneration NomicBertModel
+OpenAIPrivacyFilterForTokenClassification OpenVLAForActionPrediction OrionForCausalLM Ovis Ovis2_5
+Ovis2_6ForCausalLM Ovis2_6_MoeForCausalLM PaddleOCRVLForConditionalGeneration Phi3VForCausalLM Phi4ForCausalLMV
+Qwen2AudioForConditionalGeneration RForConditionalGeneration RWForCausalLM RobertaForTokenClassification SiglipModel
+SkyworkR1VChatModel StableLmForCausalLM Step1ForCausalLM Step3TextForCausalLM Step3VLForConditionalGeneration
+Step3p5ForCausalLM Step3p7ForConditionalGeneration StepVLForConditionalGeneration XLMRobertaForTokenClassification
+Zamba2ForCausalLM"""
 # what vLLM calls such a class where it is not the architecture's name
 _CLASSES = {
     "BailingMoeV2_5ForCausalLM": "BailingMoeV25ForCausalLM",
@@ -92,3 +90,30 @@ class LoraFacts(Facts):
         },
     )
     extra_vocabulary = changes(256, ("0.12.0", 0))  # lora_extra_vocab_size
+    without = members(
+        _WITHOUT,
+        until={
+            "0.9.0": "Mistral3ForConditionalGeneration",
+            "0.9.1": "H2OVLChatModel InternVLChatModel NVLM_D",
+            "0.10.0": "Ernie4_5_MoeForCausalLM HunYuanMoEV1ForCausalLM Qwen2MoeForCausalLM Qwen3MoeForCausalLM",
+            "0.10.1": "Dots1ForCausalLM Glm4MoeForCausalLM",
+            "0.10.2": "DeepseekForCausalLM DeepseekV2ForCausalLM DeepseekV3ForCausalLM Olmo2ForCausalLM "
+            "OlmoForCausalLM Qwen2_5OmniForConditionalGeneration Qwen2_5OmniModel VoxtralForConditionalGeneration",
+            "0.11.1": "GptOssForCausalLM Llama4ForConditionalGeneration OPTForCausalLM OlmoeForCausalLM",
+            "0.14.0": "Blip2ForConditionalGeneration DeepseekOCRForCausalLM LlavaForConditionalGeneration "
+            "PaliGemmaForConditionalGeneration PixtralForConditionalGeneration Plamo2ForCausalLM "
+            "Plamo3ForCausalLM",
+            "0.15.0": "MiniMaxM2ForCausalLM",
+            "0.18.0": "WhisperForConditionalGeneration",
+            "0.20.0": "Gemma4ForConditionalGeneration Qwen3ASRForConditionalGeneration "
+            "Qwen3ASRForcedAlignerForTokenClassification Qwen3ASRRealtimeGeneration",
+            "0.25.0": "MiniCPMV4_6ForConditionalGeneration Starcoder2ForCausalLM",
+            "0.26.0": "LlavaNextVideoForConditionalGeneration",
+            "0.29.0": "DeepseekV4ForCausalLM LlavaNextForConditionalGeneration Qwen3OmniMoeForConditionalGeneration",
+            "0.31.0": "ModernBertModel NemotronH_Nano_Omni_Reasoning_V3 NemotronH_Nano_VL_V2 "
+            "NemotronH_Omni_Reasoning_V3 NemotronH_Super_Omni_Reasoning_V3 RobertaForSequenceClassification "
+            "VoyageQwen3BidirectionalEmbedModel XLMRobertaForSequenceClassification",
+            "0.32.0": "BertModel BertSpladeSparseEmbeddingModel BgeM3EmbeddingModel GPTNeoXForCausalLM HF_ColBERT "
+            "RobertaForMaskedLM RobertaModel XLMRobertaModel",
+        },
+    )

@@ -66,6 +66,7 @@ HABITS: tuple[Habit, ...] = (
     Habit("Gemma 4's encoders quantised", since="0.23.0"),
     # vision.py is_vit_use_data_parallel(num_heads), for the classes that ask it so
     Habit("encoders alone where heads do not divide", since="0.26.0"),
+    Habit("audio encoders alone where heads do not divide", since="0.29.0"),
     # Transformers 5, which vLLM takes since 0.19.1: config/vllm.py with_hf_config
     Habit("outer configs tie the head", since="0.19.1"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype

@@ -83,9 +83,8 @@ def audio_encoder(builder: Builder, prefix: str, audio: Config) -> Tower:
         site.replicated("proj1", dim, dim, "multimodal", bias=True, quantised=False),
         site.replicated("proj2", audio.integer("output_dim"), dim, "multimodal", bias=True, quantised=False),
     ]
-    return site.tower(
-        "audio_tower", "audio", [(1, _front(site, audio, dim)), (count, layer), (1, last)], count, dim, inner, heads
-    )
+    blocks = [(1, _front(site, audio, dim)), (count, layer), (1, last)]
+    return site.tower("audio_tower", "audio", blocks, count, dim, inner, heads, alone="tower")
 
 
 def _front(site: Site, audio: Config, dim: int) -> list[Module]:

@@ -17,7 +17,7 @@ from oomph.engines.common.walks import choose_parts, with_experts
 from oomph.engines.sglang.resolve.settings import ModelShape, Settings
 from oomph.engines.sglang.weights.repack import repacked_for_triton
 from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
+from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, PACKED, creation
 from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab
 from oomph.units import round_up
 
@@ -158,6 +158,10 @@ def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:
             replace(tower, blocks=tuple((n, _tower_block(b, model, facts)) for n, b in tower.blocks))
             for tower in model.towers
         )
+    if model.architecture not in facts.models.classes:
+        towers = tuple(map(_undivided, towers))
+    elif model.architecture in rules.packed_positions:
+        towers = tuple(map(_with_packed_positions, towers))
     return replace(
         model,
         layers=tuple(map(layer_of, model.layers)),
@@ -174,6 +178,7 @@ class _Ropes:
         self.length = int(model.param("derived_max_len") or 0)
         ropes = [m.rope for layer in model.layers for m in layer.mixers if isinstance(m, Attention) and m.rope]
         self.by_kind = len({rope.theta for rope in ropes}) > 1
+        self.has_tables = model.architecture in facts.models.classes
         self.twice = 2 if model.architecture in facts.weights.complex_rotary else 1
         self._seen: dict[Rope, Rope] = {}
 
@@ -192,6 +197,8 @@ class _Ropes:
             # kind of layer hide their factor
             if self.length and (rows == 4 * self.length or (self.by_kind and rope.kind == "linear")):
                 rows = self.length
+            if not self.has_tables:  # transformers keeps its frequencies twice: as many as one row of a table
+                rows = 1
             self._seen[rope] = replace(
                 rope, positions=rows, dim=rope.dim * self.twice, dtype="F32", short=0, only="", narrow=0
             )
@@ -219,6 +226,29 @@ def _module(module: Module, model: Model, facts: Facts) -> Module:
 
 def shape_is_v4(model: Model) -> bool:
     return model.architecture in ("DeepseekV4ForCausalLM",)
+
+
+def _undivided(tower: Tower) -> Tower:
+    """models/transformers.py: the plan of transformers' own classes divides the language model alone."""
+    whole = tuple((n, Block(tuple(map(_whole, block.modules)))) for n, block in tower.blocks)
+    return replace(tower, blocks=whole)
+
+
+def _with_packed_positions(tower: Tower) -> Tower:
+    """models/paddleocr_vl.py: the table that only its first releases read."""
+    if not tower.layers:
+        return tower
+    table = Param("embeddings.packing_position_embedding.weight", (PACKED, tower.hidden), "BF16", "multimodal")
+    return replace(tower, blocks=(*tower.blocks, (1, Block((table,)))))
+
+
+def _whole(module: Module) -> Module:
+    """On every rank, and there: layers behind the last one that is read are built too."""
+    if isinstance(module, Linear):
+        unread = not any(part.created for part in module.parts)
+        parts = tuple(replace(part, created=part.created or unread) for part in module.parts)
+        return replace(module, parts=parts, shard="replicated")
+    return replace(module, shard_dim=None, created=True) if isinstance(module, Param) else module
 
 
 def _tower_block(block: Block, model: Model, facts: Facts) -> Block:

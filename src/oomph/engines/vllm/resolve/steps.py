@@ -247,7 +247,7 @@ def _caches(question: CacheQuestion) -> dict[str, Any]:
     verify_cache_dtype(layout.backends, resolved.kv_cache_dtype, gpu, facts.refusals)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     _verify_modules(traits, dep, facts, resolved, towers=towers)
-    verify_adapters(model, flags)  # behind the weights: load_model wraps what it has built
+    verify_adapters(model, flags, facts.lora)  # behind the weights: load_model wraps what it has built
     return {
         "block_size": layout.block_size,
         "mamba_block_size": layout.mamba_block_size,

@@ -10,7 +10,7 @@ from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_checks import Check, FlagSet
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
-from oomph.facts.vllm.lora import ASSERTS_NO_LORA, NO_LORA, WITHOUT_LORA, class_name
+from oomph.facts.vllm.lora import ASSERTS_NO_LORA, NO_LORA, LoraFacts, class_name
 from oomph.facts.vllm.refusals import Refusals
 from oomph.ir import Device, Model
 
@@ -151,10 +151,10 @@ def verify_adapter_class(model: Model, flags: Mapping[str, Any]) -> None:
         raise Refused("AssertionError", "")
 
 
-def verify_adapters(model: Model, flags: Mapping[str, Any]) -> None:
+def verify_adapters(model: Model, flags: Mapping[str, Any], rules: LoraFacts) -> None:
     """--enable-lora of a class that has no adapters."""
     wrapped = flags.get("enable_lora") and flags.get("model_impl") != "transformers"
-    if wrapped and model.architecture in WITHOUT_LORA:
+    if wrapped and model.architecture in rules.without:
         raise Refused("ValueError", NO_LORA.format(name=class_name(model.architecture)))
 
 
