@@ -440,3 +440,81 @@ def test_settings_in_a_dictionary():
 def test_tools_that_start_servers(text, name):
     d = one(text, name)
     assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})
+
+
+def test_each_set_of_a_workflow_s_matrix_is_a_deployment():
+    text = """
+on: [push]
+jobs:
+  bench:
+    strategy:
+      matrix:
+        model: [org/a, org/b]
+        include: [{model: org/c, tp: 2}]
+    steps:
+      - run: vllm serve ${{ matrix.model }} --max-model-len 2048
+"""
+    assert [d.model for d in parse_text(text, name="bench.yml").values()] == ["org/a", "org/b", "org/c"]
+
+
+def test_a_playbook_s_defaults():
+    text = """
+- name: start
+  ansible.builtin.shell: vllm serve {{ model | default("org/m") }} --port {{ port | d(8001) }} -tp {{ tp | default(2) }}
+"""
+    d = one(text, "tasks.yml")
+    assert (d.model, d.flags["tensor_parallel_size"]) == ("org/m", 2)
+    with pytest.raises(CommandError, match="MODEL_NAME"):
+        one("- shell: vllm serve {{ MODEL_NAME }} --port {{ port | default(8000) }}\n", "tasks.yml")
+
+
+def test_a_task_s_default_without_quotes():
+    text = """
+version: '3'
+vars:
+  MODEL: '{{.MODEL | default "org/m"}}'
+tasks:
+  serve:
+    cmds:
+      - vllm serve {{.MODEL}} --max-model-len {{.LEN | default 4096}}
+"""
+    d = one(text, "Taskfile.yml")
+    assert (d.model, d.flags) == ("org/m", {"max_model_len": 4096})
+
+
+def test_powershell_s_parameters_on_one_line():
+    text = """
+param([string]$Model = "org/m", [int]$Ctx = 8192)
+$more = @("--model", $Model, "--max-model-len", $Ctx)
+docker run --gpus all vllm/vllm-openai:v0.32.0 @more
+"""
+    d = one(text, "serve.ps1")
+    assert (d.model, d.flags) == ("org/m", {"max_model_len": 8192})
+
+
+def test_a_supervised_program_s_own_variables():
+    text = '[program:v]\ncommand=vllm serve %(ENV_MODEL)s -tp 2\nenvironment=MODEL="org/m",CUDA_VISIBLE_DEVICES="0,1"\n'
+    assert one(text, "supervisord.conf").model == "org/m"
+
+
+def test_a_local_list_of_terraform_names_its_variables():
+    text = """
+variable "model_id" { default = "org/m" }
+locals { words = ["--model", var.model_id, "--max-model-len", "8192"] }
+resource "kubernetes_deployment" "v" {
+  spec { container {
+    image = "vllm/vllm-openai:v0.32.0"
+    args  = local.words
+  } }
+}
+"""
+    assert one(text, "main.tf").model == "org/m"
+    with pytest.raises(CommandError, match="model_id"):
+        one(text.replace('{ default = "org/m" }', "{ type = string }"), "main.tf")
+
+
+def test_a_file_of_vllm_s_own_options():
+    d = one("model: org/m\nmax-model-len: 8192\nenforce-eager: true\nenable_prefix_caching: false\n", "vllm.yaml")
+    assert (d.model, d.flags["max_model_len"], d.flags["enforce_eager"]) == ("org/m", 8192, True)
+    with pytest.raises(CommandError, match="no serve command"):
+        one("model: org/m\nlearning-rate: 0.1\n", "train.yaml")

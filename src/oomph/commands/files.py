@@ -120,7 +120,8 @@ def _supervised(text: str) -> str:
             pairs = re.search(r"^environment[ \t]*=[ \t]*(.+(?:\n[ \t]+\S.*)*)$", part, re.MULTILINE)
             own = " ".join(re.findall(r"(?<!\w)\w+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^,\s]+)", pairs[1] if pairs else ""))
             words = " ".join(line.strip() for line in command[1].split("\n"))
-            scripts.append(re.sub(r"%\(ENV_(\w+)\)s", r"${\1}", f"{own} {words}").strip())
+            exports = f"export {own}\n" if own else ""  # it fills them in before it starts the program
+            scripts.append(exports + re.sub(r"%\(ENV_(\w+)\)s", r"${\1}", words))
     return "\n".join(scripts)
 
 

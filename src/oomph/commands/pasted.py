@@ -23,6 +23,7 @@ _ARRAY = re.compile(
     r"^[ \t]*(?:\[[\w\[\]]{1,40}\][ \t]*)?\$(\w{1,80})[ \t]*(\+?=)[ \t]*@\(([^()]{0,4000})\)", re.MULTILINE
 )
 _PARAMETERS = re.compile(r"^[ \t]*param[ \t]*\(([^()]{0,4000})\)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_BETWEEN = re.compile(r"(\"[^\"\n]*\"|'[^'\n]*')|,[ \t]*")
 _REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
 
 # `sglang.launch_server --model-path X`: a module that a text names without `python -m`
@@ -49,7 +50,7 @@ def from_windows(text: str, name: str = "") -> str:
     if "\\\n" in text and not name.endswith(WINDOWS_FILES):  # a shell's own continuations: its backslashes count
         return text
     text = _REMARK.sub("", text)
-    text = _PARAMETERS.sub(lambda match: re.sub(r",[ \t]*$", "", match[1], flags=re.MULTILINE), text)
+    text = _PARAMETERS.sub(lambda match: _BETWEEN.sub(lambda part: part[1] or "\n", match[1]), text)
     text = _SET.sub(lambda m: f"{m[1]}='{m[2]}'" if "'" not in m[2] else m[0], text)
     text = _with_arrays(text)
     text = _ENV.sub(r"export \1=", text)

@@ -151,7 +151,9 @@ def _filled(value: Value, known: Mapping[str, Value]) -> Value:
         return [str(_REFERENCE.sub(text, word)) for word in value]
     whole = _REFERENCE.fullmatch(value)
     listed = known.get(whole[1] or whole[2]) if whole else None
-    return listed if isinstance(listed, list) else _REFERENCE.sub(text, value)
+    if isinstance(listed, list):  # of a local value, whose words may name variables themselves
+        return [str(_REFERENCE.sub(text, word)) for word in listed]
+    return _REFERENCE.sub(text, value)
 
 
 class _Reader:

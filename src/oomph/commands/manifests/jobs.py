@@ -1,7 +1,9 @@
 """YAML of tools that start servers: SkyPilot's tasks, llama-swap, workflows, the values of vLLM's own Helm chart."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice, product
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from oomph.commands.manifests.chart_values import model_service, of_chart_values
 from oomph.commands.manifests.custom_resources import ray_serve
 from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
+from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
 from oomph.text.nesting import shell_words
@@ -25,13 +28,21 @@ _EXPRESSION = re.compile(
 )
 # go-task's Taskfile: {{.MODEL}} is a variable of `vars`, {{.MODEL | default "org/name"}} one that a caller may set
 _TASKFILE = re.compile(r"^tasks:\s*$", re.MULTILINE)
-_TASK_VALUE = re.compile(r"\{\{\s*\.(\w+)\s*(?:\|\s*default\s+[\"']([^\"'{}]{0,400})[\"']\s*)?\}\}")
+_TASK_VALUE = re.compile(
+    r"\{\{\s*\.(\w+)\s*(?:\|\s*default\s+(?:[\"']([^\"'{}]{0,400})[\"']|([\w./:-]{1,400}))\s*)?\}\}"
+)
+# a playbook's {{ name }} and {{ name | default("org/name", true) }}
+_PLAYBOOK = re.compile(
+    r"\{\{\s*(\w{1,80})\s*(?:\|\s*(?:default|d)\(\s*(?:[\"']([^\"'{}]{0,400})[\"']|([\w./:-]{1,400}))"
+    r"\s*(?:,\s*\w+\s*)?\)\s*)?\}\}"
+)
+_BESIDE, _SETS = ("include", "exclude"), 16  # of a matrix: what is no list of values; how many sets are read
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
 
 
 def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Call]:
     if _TASKFILE.search(text):
-        text = _TASK_VALUE.sub(lambda match: f"${{{match[1]}}}" if match[2] is None else match[2], text)
+        text = _TASK_VALUE.sub(lambda match: match[2] or match[3] or f"${{{match[1]}}}", text)
     refuse_templates(text, name)
     out: dict[str, Call] = {}
     for document in load(text, name):
@@ -63,6 +74,8 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
             return _llama_swap(document, environment)
         if isinstance(document.get("commands"), list):
             return _dstack(document, environment)
+        if is_options(document):
+            return [("", Call(tuple(_as_words(document)), dict(environment)))]
     return _anywhere(document, environment)
 
 
@@ -99,6 +112,26 @@ def _unused(name: str, names: Mapping[str, Any]) -> str:
 def is_litellm(document: Mapping[str, Any]) -> bool:
     models = document.get("model_list")
     return isinstance(models, list) and any(isinstance(one, dict) and "litellm_params" in one for one in models)
+
+
+def is_options(document: Mapping[str, Any]) -> bool:
+    """Whether it is a file for `vllm serve --config`: a model, and flags of vLLM's alone."""
+    vllm = engine_named("vllm")
+    flags = [f"--{str(key).replace('_', '-')}" for key in document]
+    return isinstance(document.get("model"), str) and len(flags) > 1 and all(map(vllm.knows_flag, flags))
+
+
+def _as_words(options: Mapping[str, Any]) -> list[str]:
+    """entrypoints/utils.py load_config_file: true is a flag, false none, and a list its words."""
+    words = ["vllm", "serve", str(options["model"])]
+    for key, value in options.items():
+        if key == "model" or value is False:
+            continue
+        words.append(f"--{str(key).replace('_', '-')}")
+        if value is not True:
+            one = json.dumps(value) if isinstance(value, dict) else value
+            words += [str(part) for part in (one if isinstance(one, list) else [one])]
+    return words
 
 
 def is_llama_swap(document: Mapping[str, Any]) -> bool:
@@ -200,7 +233,10 @@ def _program(task: Mapping[str, Any], environment: Mapping[str, str]) -> Call | 
 
 
 def _playbook_values(text: str, variables: Mapping[str, str]) -> str:
-    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: variables.get(match[1], f"${match[1]}"), text)
+    def value(match: re.Match[str]) -> str:
+        return variables.get(match[1]) or match[2] or match[3] or f"${{{match[1]}}}"
+
+    return _PLAYBOOK.sub(value, text)
 
 
 def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth: int = 0) -> list[tuple[str, Call]]:
@@ -212,7 +248,8 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
         value = re.sub(
             r"\$\((\w{1,80})\)", lambda match: f"${{{match[1]}}}" if match[1] in environment else match[0], value
         )
-        return [(label, call) for call in _script(_EXPRESSION.sub(r"${\1}", value), environment)]
+        value = _playbook_values(_EXPRESSION.sub(r"${\1}", value), environment)
+        return [(label, call) for call in _script(value, environment)]
     if depth > 20 or not isinstance(value, dict | list):
         return []
     if isinstance(value, dict):
@@ -229,12 +266,27 @@ def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth
         return [pair for item in value for pair in _anywhere(item, environment, label, depth + 1)]
     title = value.get("name")
     label = title if isinstance(title, str) and title else label
+    if sets := _matrix(value.get("strategy")):
+        job = {key: item for key, item in value.items() if key != "strategy"}
+        return [pair for own in sets for pair in _anywhere(job, {**environment, **own}, label, depth + 1)]
     image = _image_of_job(value)
     return [
         (inner, replace(call, image=call.image or image))
         for key, item in value.items()
         for inner, call in _anywhere(item, environment, label if str(key) in _GENERIC else str(key), depth + 1)
     ]
+
+
+def _matrix(strategy: Any) -> list[dict[str, str]]:
+    """The values with which a workflow starts a job: every one of each list with every one of the others."""
+    matrix = strategy.get("matrix") if isinstance(strategy, dict) else None
+    if not isinstance(matrix, dict):
+        return []
+    lists = {str(key): values for key, values in matrix.items() if isinstance(values, list) and key not in _BESIDE}
+    sets = [dict(zip(lists, map(str, chosen), strict=True)) for chosen in islice(product(*lists.values()), _SETS)]
+    more = matrix.get("include")
+    rows = [_texts(row) for row in more if isinstance(row, dict)] if isinstance(more, list) else []
+    return [*(sets if lists else []), *rows][:_SETS]
 
 
 def _image_of_job(job: Mapping[str, Any]) -> str:

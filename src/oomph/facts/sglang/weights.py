@@ -68,6 +68,18 @@ class Weights(Facts):
         "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration Qwen3_5ForConditionalGeneration "
         "Qwen3_5MoeForConditionalGeneration Gemma3ForConditionalGeneration"
     )
+    # modules of encoders that are plain nn.Linear, so that every rank has all of them (models/llava.py, mistral.py,
+    # dots_vlm_vit.py, glm4v.py, read off 0.5.23)
+    whole_in_encoders = table({
+        "LlavaForConditionalGeneration": changes(("linear_1", "linear_2")),
+        "Mistral3ForConditionalGeneration": changes(("linear_1", "linear_2", "merging_layer")),
+        "DotsOCRForCausalLM": changes(("fc1", "fc2", "fc3", "merger.mlp.0", "merger.mlp.2")),
+        "Glm4vForConditionalGeneration": changes(("merger.proj",)),
+        "Glm4vMoeForConditionalGeneration": changes(("merger.proj",)),
+    })  # fmt: skip
+    # models/lfm2.py, lfm2_moe.py: a head of its own, whatever the config ties
+    untied_heads = evolving("Lfm2ForCausalLM Lfm2MoeForCausalLM")
+    second_heads = evolving("DotsOCRForCausalLM")
     packed_positions = evolving("PaddleOCRVLForConditionalGeneration")
     quantised_heads = evolving("modelopt modelopt_fp4 modelopt_mixed")  # methods that quantise an output head
     # configs/model_config.py rocm_supported_quantization, read off 0.5.4, 0.5.9 and 0.5.23: a method that came or went

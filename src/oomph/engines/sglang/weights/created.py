@@ -158,7 +158,7 @@ def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:
             replace(tower, blocks=tuple((n, _tower_block(b, model, facts)) for n, b in tower.blocks))
             for tower in model.towers
         )
-    if model.architecture not in facts.models.classes:
+    if not has_class(model, facts):
         towers = tuple(map(_undivided, towers))
     elif model.architecture in rules.packed_positions:
         towers = tuple(map(_with_packed_positions, towers))
@@ -166,9 +166,18 @@ def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:
         model,
         layers=tuple(map(layer_of, model.layers)),
         drafts=tuple(map(layer_of, model.drafts)),
-        root=_block(model.root, model, facts),
+        root=_root(model, facts),
         towers=towers,
     )
+
+
+# configs/olmo3.py
+_CLASS_OF = {"Olmo3ForCausalLM": "Olmo2ForCausalLM"}
+
+
+def has_class(model: Model, facts: Facts) -> bool:
+    """Whether SGLang has code for it; where not, transformers' own modules stand in."""
+    return _CLASS_OF.get(model.architecture, model.architecture) in facts.models.classes
 
 
 class _Ropes:
@@ -178,7 +187,7 @@ class _Ropes:
         self.length = int(model.param("derived_max_len") or 0)
         ropes = [m.rope for layer in model.layers for m in layer.mixers if isinstance(m, Attention) and m.rope]
         self.by_kind = len({rope.theta for rope in ropes}) > 1
-        self.has_tables = model.architecture in facts.models.classes
+        self.has_tables = has_class(model, facts)
         self.twice = 2 if model.architecture in facts.weights.complex_rotary else 1
         self._seen: dict[Rope, Rope] = {}
 
@@ -205,6 +214,18 @@ class _Ropes:
         return self._seen[rope]
 
 
+def _root(model: Model, facts: Facts) -> Block:
+    """models/dots_ocr.py: the language model is a whole class, with a head beside the one that is read."""
+    block = _block(model.root, model, facts)
+    if model.architecture not in facts.weights.second_heads:
+        return block
+    heads = (module for module in block.modules if isinstance(module, Vocab) and module.role == "lm_head")
+    again = (
+        Param(f"model.{head.name}.weight", (head.rows, head.dim), head.dtype, "lm_head", shard_dim=0) for head in heads
+    )
+    return Block((*block.modules, *again))
+
+
 def _block(block: Block, model: Model, facts: Facts) -> Block:
     return Block(tuple(_module(module, model, facts) for module in block.modules))
 
@@ -214,6 +235,8 @@ def _module(module: Module, model: Model, facts: Facts) -> Module:
     if isinstance(module, Vocab):
         if module.role == "embed" and name in rules.whole_embeddings:
             return Param(f"{module.name}.weight", (module.rows, module.dim), module.dtype, "embed", everywhere=True)
+        if module.role == "lm_head" and name in rules.untied_heads:
+            return replace(module, tied=False)
         if module.role == "lm_head" and name in rules.float32_heads:
             return replace(module, created_dtype="F32")
         return module
@@ -262,9 +285,14 @@ def _tower_module(module: Module, architecture: str, facts: Facts) -> Module:
             return replace(module, created_dtype="F32")
         if architecture in rules.split_positions and module.name.endswith(_POSITIONS):
             return replace(module, shard_dim=0)
+        is_linear = module.name.startswith("conformer.") and module.name.endswith(".weight") and len(module.shape) == 2
+        if is_linear and architecture in rules.split_encoders:
+            return replace(module, shard_dim=int(any(name in module.name for name in _ROWS)))
         return module
     inside = module.name.startswith(("encoder.", "conformer.", "layers."))
     whole = isinstance(module, Linear) and module.shard == "replicated" and architecture in rules.split_encoders
+    if isinstance(module, Linear) and module.name.endswith(rules.whole_in_encoders.get(architecture, ("\0",))):
+        return replace(module, shard="replicated")
     if not (inside and whole):
         return module
     return replace(module, shard="row" if any(name in module.name for name in _ROWS) else "column")
