@@ -6,6 +6,7 @@ import pytest
 
 from oomph import plan
 from oomph.commands import parse_command, parse_text
+from oomph.commands.neighbours import with_neighbours
 from oomph.errors import CommandError
 
 
@@ -518,3 +519,49 @@ def test_a_file_of_vllm_s_own_options():
     assert (d.model, d.flags["max_model_len"], d.flags["enforce_eager"]) == ("org/m", 8192, True)
     with pytest.raises(CommandError, match="no serve command"):
         one("model: org/m\nlearning-rate: 0.1\n", "train.yaml")
+
+
+def test_inputs_of_a_workflow_hold_for_its_jobs():
+    text = """
+on: {workflow_dispatch: {inputs: {model: {default: org/m}}}}
+jobs: {t: {steps: [{run: 'vllm serve "${{ inputs.model }}" -tp 2'}]}}
+"""
+    assert one(text, "e2e.yml").model == "org/m"
+
+
+def test_nomad_s_own_values():
+    text = """
+job "v" { group "g" { task "t" {
+  meta { model = "org/m" }
+  config {
+    image = "vllm/vllm-openai:v0.32.0"
+    args  = ["--model", "${NOMAD_META_model}"]
+  }
+} } }
+"""
+    assert one(text, "v.nomad").model == "org/m"
+
+
+def test_a_command_that_a_hook_returns():
+    text = 'M = "org/m"\nclass V:\n    def __command__(self):\n        return ["vllm", "serve", M, "-tp", "2"]\n'
+    assert one(text, "service.py").model == "org/m"
+
+
+def test_a_service_whose_weights_lie_on_a_volume_is_planned_as_it_is_named():
+    text = """
+apiVersion: serving.kserve.io/v1alpha1
+kind: LLMInferenceService
+metadata: {name: r}
+spec: {model: {uri: "pvc://models/m", name: org/m}, parallelism: {tensor: 2}}
+"""
+    d = one(text, "r.yaml")
+    assert (d.model, d.flags["tensor_parallel_size"]) == ("org/m", 2) and "cannot be seen" in " ".join(d.notes)
+
+
+def test_variables_of_a_file_that_a_script_sources(tmp_path):
+    (tmp_path / "model.env").write_text("# which\nexport MODEL=org/m\nLEN=4096\n")
+    (tmp_path / "more.sh").write_text("rm -rf x\n")
+    script = tmp_path / "start.sh"
+    script.write_text('set -a; source ./model.env; set +a\n. more.sh\nvllm serve "$MODEL" --max-model-len $LEN\n')
+    (d,) = parse_text(with_neighbours(script.read_text(), str(script)), name="start.sh").values()
+    assert (d.model, d.flags) == ("org/m", {"max_model_len": 4096})

@@ -35,6 +35,11 @@ _ENTRY = late_pattern(
     re.MULTILINE,
 )
 _ENVIRONMENT_FILE = late_pattern(r"^EnvironmentFile=-?(\S+)[ \t]*$", re.MULTILINE)
+# `source ./model.env`, `. vars.sh`
+_SOURCE = late_pattern(
+    r"^([ \t]*(?:set -a[ \t]*;[ \t]*)?)(?:source|\.)[ \t]+[\"']?(?:\./)?([\w./-]+)[\"']?[ \t]*(?=;|$)", re.MULTILINE
+)
+_ASSIGNED = late_pattern(r"[ \t]*(?:#.*|(?:export[ \t]+)?\w+=.*)?")  # a line of variables
 _TEMPLATED = late_pattern(r"\{\{-?\s*\.Values\.")
 
 
@@ -54,7 +59,7 @@ def with_neighbours(text: str, path: str) -> str:
         return with_override_and_bases(text, path)
     if sort == "dockerfile":
         return _with_copied_script(text, os.path.dirname(path))
-    return text
+    return _with_sourced(text, os.path.dirname(path)) if sort == "shell" else text
 
 
 def job_variables(text: str) -> dict[str, str]:
@@ -75,6 +80,20 @@ def _with_includes(text: str, folder: str) -> str:
         return files.read(path) if boundary.is_file(path) else match[0]
 
     return _INCLUDE.sub(lines, text)
+
+
+def _with_sourced(text: str, folder: str) -> str:
+    """A script with the variables of the files that it sources from beside it; what does more is left alone."""
+
+    def are_variables(script: str) -> bool:
+        return all(_ASSIGNED.fullmatch(line) for line in script.splitlines())
+
+    def variables(match: re.Match[str]) -> str:
+        place = os.path.join(folder, match[2])
+        own = files.read(place) if boundary.is_file(place) else ""
+        return f"{match[1]}\n{own.rstrip()}\n" if own and are_variables(own) else match[0]
+
+    return _SOURCE.sub(variables, text)
 
 
 def _with_listed_models(text: str, folder: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands.call import Call
+from oomph.commands.call import Call, shown
 from oomph.commands.manifests import operators
 from oomph.commands.manifests.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.manifests.docker import image_engine
@@ -134,8 +134,12 @@ def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> S
     except ValueError as error:
         refusal = CommandError(f"{where}: VLLM_ADDITIONAL_ARGS cannot be read: {error}")
         return {title: (Call((), refusal=refusal), pod)}
-    notes = ("KServe's LLMInferenceService is read as vllm serve",)
-    call = Call(_vllm(from_uri(uri), words), environment, gpu_count=gpus_of(container.get("resources")), notes=notes)
+    notes = ["KServe's LLMInferenceService is read as vllm serve"]
+    served, own = from_uri(uri), str(model.get("name", "")) if isinstance(model, dict) else ""
+    if "://" in served and own.count("/") == 1:  # on a volume or in a bucket
+        notes.append(f"what lies at {shown(uri)} cannot be seen: planned as it is named, {shown(own)}")
+        served = own
+    call = Call(_vllm(served, words), environment, gpu_count=gpus_of(container.get("resources")), notes=tuple(notes))
     return {title: (call, pod)}
 
 

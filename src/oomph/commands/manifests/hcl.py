@@ -22,7 +22,7 @@ _TOKEN = late_pattern(
     r"|(?P<word>[\w.*-]+)|(?P<sign>.)",
     re.DOTALL,
 )
-_REFERENCE = late_pattern(r"\$\{\s*(?:var|local)\.(\w+)\s*\}|(?<![\w$.])(?:var|local)\.(\w+)")
+_REFERENCE = late_pattern(r"\$\{\s*(?:var|local)\.(\w+)\s*\}|(?<![\w$.])(?:var|local)\.(\w+)|\$\{(NOMAD_META_\w+)\}")
 _DEEPEST = 30
 _ESCAPES = {"n": "\n", "t": "\t"}
 
@@ -47,6 +47,9 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
             variables[block.labels[0]] = default
         elif block.kind == "locals":
             variables |= block.values
+    for _, block, _ in _inside(root, "", ()):
+        if block.kind == "meta":  # Nomad gives a task each as NOMAD_META_name
+            variables |= {f"NOMAD_META_{key}": value for key, value in block.values.items()}
     scope = {**variables, **environment}
     out: dict[str, Call] = {}
     for name, block, outer in _inside(root, "", ()):
@@ -143,14 +146,14 @@ def _filled(value: Value, known: Mapping[str, Value]) -> Value:
     """With var.NAME and local.NAME filled in; one that nothing sets is $NAME."""
 
     def text(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
+        name = match[1] or match[2] or match[3]
         own = known.get(name)
         return own if isinstance(own, str) else f"${{{name}}}"
 
     if isinstance(value, list):
         return [str(_REFERENCE.sub(text, word)) for word in value]
     whole = _REFERENCE.fullmatch(value)
-    listed = known.get(whole[1] or whole[2]) if whole else None
+    listed = known.get(whole[1] or whole[2] or whole[3]) if whole else None
     if isinstance(listed, list):  # of a local value, whose words may name variables themselves
         return [str(_REFERENCE.sub(text, word)) for word in listed]
     return _REFERENCE.sub(text, value)

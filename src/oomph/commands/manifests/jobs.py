@@ -57,6 +57,9 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
 
 def _document(document: Any, environment: Mapping[str, str], text: str, name: str) -> list[tuple[str, Call]]:
     if isinstance(document, dict):
+        started_by = document.get("on", document.get(True))  # YAML 1.1 takes `on` for true
+        for trigger in started_by.values() if isinstance(started_by, dict) else ():
+            environment = {**_workflow_values(trigger), **environment} if isinstance(trigger, dict) else environment
         if isinstance(document.get("run"), str):
             return list(_skypilot(document, environment).items())
         if isinstance(document.get("servingEngineSpec"), dict):
