@@ -16,7 +16,7 @@ from oomph.commands.manifests.chart_values import model_service, of_chart_values
 from oomph.commands.manifests.custom_resources import ray_serve
 from oomph.commands.manifests.yaml_text import load
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
-from oomph.engines.registry import engine_named
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
 from oomph.text.nesting import shell_words
@@ -119,14 +119,14 @@ def is_litellm(document: Mapping[str, Any]) -> bool:
 
 def is_options(document: Mapping[str, Any]) -> bool:
     """Whether it is a file for `vllm serve --config`: a model, and flags of vLLM's alone."""
-    vllm = engine_named("vllm")
+    engine = engine_named(DEFAULT)
     flags = [f"--{str(key).replace('_', '-')}" for key in document]
-    return isinstance(document.get("model"), str) and len(flags) > 1 and all(map(vllm.knows_flag, flags))
+    return isinstance(document.get("model"), str) and len(flags) > 1 and all(map(engine.knows_flag, flags))
 
 
 def _as_words(options: Mapping[str, Any]) -> list[str]:
     """entrypoints/utils.py load_config_file: true is a flag, false none, and a list its words."""
-    words = ["vllm", "serve", str(options["model"])]
+    words = [*engine_named(DEFAULT).serve_command(str(options["model"]))]
     for key, value in options.items():
         if key == "model" or value is False:
             continue
