@@ -108,12 +108,12 @@ def find(name: str) -> Entry | None:
     return _read(rows[0], f"{name!r} is read as {rows[0].id}{also}")
 
 
-def _called_exactly(name: str, found: str) -> tuple[str, ...]:
+def _called_exactly(name: str, model_id: str) -> tuple[str, ...]:
     """Models without a shape that a name fits better than what was found, which has words that nobody typed."""
     from oomph.catalog import names
 
-    answer = names.rank(name, found)
-    if answer is None or names.distinct(found.rpartition("/")[2]) <= names.distinct(name):
+    answer = names.rank(name, model_id)
+    if answer is None or names.distinct(model_id.rpartition("/")[2]) <= names.distinct(name):
         return ()
     ranked = ((one, names.rank(name, one)) for one in named())
     return tuple(one for one, rank in ranked if rank is not None and rank[0] < answer[0])[:_LISTED]

@@ -107,9 +107,9 @@ def tokens(text: str) -> tuple[str, ...]:
 def of_file(name: str) -> str:
     """What the model of a file is called: 'Qwen3-8B-UD-Q4_K_XL-00001-of-00002.gguf' is 'Qwen3-8B'."""
     stem = _FILE.sub("", name).lower()
-    return " ".join(
-        t for t, kind in _typed_tokens(stem) if not (kind == "quant" and _OF_FILES.fullmatch(t)) and t != "ud"
-    )
+    typed = _typed_tokens(stem)
+    marks = {"ud"} | {token for token, kind in typed if kind == "quant" and _OF_FILES.fullmatch(token)}
+    return " ".join(token for token, _ in typed if token not in marks)
 
 
 def without_size(query: str) -> tuple[str, int]:
@@ -140,7 +140,8 @@ def family(model_id: str) -> str:
 def unquantised(query: str) -> tuple[str, frozenset[str]]:
     """(the words but the quantisations, the quantisations): 'gpt-oss 120b mxfp4' is ('gpt oss 120b', {mxfp4})."""
     typed = _typed_tokens(query)
-    return " ".join(t for t, kind in typed if kind != "quant"), frozenset(t for t, kind in typed if kind == "quant")
+    quants = frozenset(token for token, kind in typed if kind == "quant")
+    return " ".join(token for token, kind in typed if kind != "quant"), quants
 
 
 def distinct(text: str) -> frozenset[str]:
@@ -180,12 +181,12 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     if missing and (not all(_is_owner(word, org) for word in missing) or not plain & words):
         return None
     kinds = dict(typed)
-    stored = {token for token, kind in typed if kind == "quant"} - _SAME_QUANT["bf16"]
-    if any(not _is_called(quant, words) and (stored or quant not in _SAME_QUANT["bf16"]) for quant in quants):
+    formats = {token for token, kind in typed if kind == "quant"} - _SAME_QUANT["bf16"]
+    if any(not _is_called(quant, words) and (formats or quant not in _SAME_QUANT["bf16"]) for quant in quants):
         return None
     extra = words - plain - Counter({quant: words[quant] for q in quants for quant in _SAME_QUANT.get(q, (q,))})
     other = sum(n for token, n in extra.items() if kinds[token] == "word")
-    quant = sum(n for token, n in extra.items() if token in stored)
+    quant = sum(n for token, n in extra.items() if token in formats)
     first = next((token for token, kind in typed if kind != "soft"), "")
     return other + 2 * quant, int(first not in plain), sum(n for token, n in extra.items() if kinds[token] == "soft")
 
