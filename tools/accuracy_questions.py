@@ -7,8 +7,8 @@ before the commands were changed; those of the second set were asked once before
 several kinds; hashed, then asked once) 23 of 25: a dense model of 8 tokens/s comes before mixtures on a DGX Spark,
 since the order is of quality, and one server that the expert thought slow does not start at all. Of 61 further ones
 (hashed, then asked once) 58 were answered so; 28 of them are the fourth set, and of the three others two labels were
-wrong: FP8 weights run on a T4, and a fifth user who waits for a slot still gets a token in two seconds. A check is [path in
-the JSON, comparison, value]; `screen` is the text and `rc` the exit code.
+wrong: FP8 weights run on a T4, and a fifth user who waits for a slot still gets a token in two seconds. A check is
+[path in the JSON, comparison, value]; `screen` is the text and `rc` the exit code.
 """
 
 from __future__ import annotations
