@@ -32,7 +32,7 @@ HALVES = ("worked on", "judged once", "judged later", "judged last", "judged afr
           "judged in the afternoon of 19 November", "judged at the end of 19 November",
           "judged in the evening of 19 November", "judged last on 19 November",
           "judged behind all on 19 November", "judged on 20 November", "judged later on 20 November",
-          "judged last on 20 November")  # fmt: skip
+          "judged last on 20 November", "judged behind all on 20 November")  # fmt: skip
 TOLD_BEFORE = "judged at the end of 19 November"  # told.jsonl was written before this half
 ABOUT = ("memory", "other", "none")
 # chosen by five folds of what there was before each half that was judged

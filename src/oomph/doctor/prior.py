@@ -55,6 +55,8 @@ def contradiction(case: Case, verdict: Any) -> str:
     planned, observed = _failing_stage(verdict), case.death.stage
     if observed not in WORDS or observed is None:
         return ""
+    if planned is None and not verdict.fits:
+        return ""  # it is refused before anything is loaded: not where the log dies, and no fit
     if planned is None:
         doubt = "is something else on the card, or a flag not in the log?"
         return f"your log dies {WORDS[observed]}, where the plan fits: {doubt}"

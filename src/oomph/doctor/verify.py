@@ -62,6 +62,10 @@ def planned(case: Case, *, planner: Planner | None = None, loader: Loader | None
             else "by the plan it fits"
         )
         return noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
+    refused = not exact.verdict.fits and exact.verdict.stage == "other" and case.stage not in ("other", "")
+    if case.failed and refused:  # the log got past what the plan is refused for
+        reason = " ".join(str(exact.verdict.message).split())[:160]
+        return noted(explanation, f"the remedies are not verified: the plan does not start ({reason})")
     if _passed(case, exact.verdict.stage):
         why = "the plan dies before the log did, so that it cannot judge them"
         return noted(explanation, f"the remedies are not verified: {why}")
