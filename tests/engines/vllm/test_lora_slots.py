@@ -72,3 +72,18 @@ def test_named_targets_alone_have_slots() -> None:
     assert some == {name: size for name, size in everything.items() if name in ("o_proj", "punica_wrapper")}
     more = sums(model, layout, Lora(1, 16, "auto", False, None, 256))
     assert more["logits_processor"] - everything["logits_processor"] == 2 * 16 * 256
+
+
+@pytest.mark.parametrize("loras", [1, 5])
+def test_what_says_which_adapter_a_token_belongs_to(loras: int) -> None:
+    """Five rows of the batch and three of the requests in 64 bits, and twice two of the batch in 32."""
+    own = sums(load(DENSE), Layout(), Lora(loras, 16, "auto", False, None, 0))
+    assert own["punica_wrapper"] == 8 * (5 * 2048 + 3 * 8) + 2 * 4 * (2 * 2048 + 3 * loras + 4)
+
+
+def test_the_vocabulary_stands_on_the_first_stage_and_the_head_on_the_last() -> None:
+    model, lora = load("meta-llama/Llama-3.2-1B-Instruct"), Lora(1, 16, "auto", False, None, 256)
+    first, last = (sums(model, Layout(pp=2, pp_rank=rank), lora) for rank in (0, 1))
+    table = 2 * 16 * (128256 + 256 + 2048)
+    assert first["embed_tokens"] == table and "logits_processor" not in first
+    assert last["logits_processor"] == table and "embed_tokens" not in last
