@@ -138,3 +138,18 @@ def test_the_comparison() -> None:
 def test_every_engine_has_a_world() -> None:
     for engine in all_engines():
         assert bool(engine.degrees) is (engine.layout == "ranks")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve Qwen/Qwen3-8B -tp 2", "vllm serve Qwen/Qwen3-8B -dp 2", "trtllm-serve Qwen/Qwen3-8B --tp_size 2",
+        "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --tp 2",
+    ],
+)  # fmt: skip
+def test_a_process_sees_one_slice_of_a_card(command: str) -> None:
+    slices = plan(command.split(), gpu="2x H100 MIG 3g.40gb", advise=False)
+    assert slices.verdict.refusal == "gpus"
+    assert plan(command.split(), gpu="2x H100", advise=False).verdict.fits
+    one = plan("vllm serve Qwen/Qwen3-8B", gpu="2x H100 MIG 3g.40gb")
+    assert one.verdict.fits

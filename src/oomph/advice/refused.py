@@ -18,7 +18,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of, right_image
 from oomph.facts.gpus import find as find_card
 from oomph.ir import MOST_GPUS, Advice, Change, Deployment, Experts, Judged, Lever, Model, Plan
-from oomph.ir.world import fewer_ranks, shortage
+from oomph.ir.world import fewer_ranks, shortage, visible
 from oomph.sources.place import repositories_like, unknown_to_the_hub
 from oomph.units import gib
 
@@ -76,6 +76,8 @@ def _why(plan: Plan, engine: EngineProtocol) -> tuple[str, ...]:
     if plan.verdict.refusal != "gpus" or short is None:
         return ()
     there = "1 GPU is" if short.gpus == 1 else f"{short.gpus} GPUs are"
+    if len(visible(plan.deployment.gpus)) < len(plan.deployment.gpus):
+        return (f"The command starts {short.ranks} worker processes, and CUDA shows them one MIG slice only.",)
     if short.reach:
         return (f"The command puts its last worker process on GPU {short.reach - 1}, counted from 0; {there} named.",)
     return (f"The command starts {short.ranks} worker processes, each on a GPU of its own; {there} named.",)

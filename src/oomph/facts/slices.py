@@ -54,6 +54,7 @@ def find_slice(text: str, used_bytes: int | None) -> Device | None:
         sm_count=max(1, row.sm_count * parts // (4 if row.name == "A30" else 7)),
         bandwidth=row.bandwidth * eighths // 8,
         total_basis="assumed",
+        is_slice=True,
     )
 
 

@@ -42,6 +42,7 @@ class Device(Struct, frozen=True):
     largest_allocation: int = 0  # bytes that one allocation may have; 0 = no limit below the total
     node: int = 0  # the machine that it is in, where there are several
     host_bytes: int = 0  # memory of that machine, where it is told beside the card; 0 = not known
+    is_slice: bool = False  # a MIG device: CUDA shows a process no more than one (NVIDIA's MIG guide, CUDA devices)
 
     def __post_init__(self) -> None:
         if self.total_bytes < 1:

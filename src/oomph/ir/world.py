@@ -41,6 +41,7 @@ class Shortage(Struct, frozen=True):
 
 def shortage(world: World, gpus: Sequence[Device]) -> Shortage | None:
     """Ranks on other nodes count against the GPUs of all nodes that are named."""
+    gpus = visible(gpus)
     here, nodes = sum(device.node == 0 for device in gpus), len({device.node for device in gpus})
     if world.reach > here >= world.here:
         return Shortage(world.here, here, world.reach)
@@ -50,6 +51,14 @@ def shortage(world: World, gpus: Sequence[Device]) -> Shortage | None:
     if world.total <= named or (nodes == 1 and world.elsewhere):
         return None
     return Shortage(world.total, named)
+
+
+def visible(gpus: Sequence[Device]) -> Sequence[Device]:
+    """Of slices of cards a process sees the first of its node."""
+    if not any(device.is_slice for device in gpus):
+        return gpus
+    first = {device.node: number for number, device in reversed(list(enumerate(gpus))) if device.is_slice}
+    return [device for number, device in enumerate(gpus) if not device.is_slice or first[device.node] == number]
 
 
 def fewer_ranks(sizes: Mapping[str, int], gpus: int) -> Iterator[tuple[str, int]]:

@@ -164,3 +164,17 @@ def test_ollama_takes_a_repository_of_the_hub_by_its_address() -> None:
     with pytest.raises(OomphError) as raised:
         plan("ollama run carol/her-own", gpu="RTX 4090")
     assert raised.value.hint == "ollama pull carol/her-own"
+
+
+@pytest.mark.parametrize("name", ["qwen3-8b", "Qwen/Qwen3-8B", "Qwen/Qwen3-8B:Q4_K_M"])
+def test_a_models_name_is_no_file(name: str) -> None:
+    """-m opens a file; what has files of the model is planned as the way out."""
+    answer = plan(["llama-server", "-m", name, "-c", "8192"], gpu="H100")
+    assert answer.verdict.refusal == "model" and "failed to load model from " + name in answer.verdict.message
+    assert answer.advice is not None
+    assert "-hf unsloth/Qwen3-8B-GGUF" in answer.advice.fixes[0].command
+
+
+@pytest.mark.parametrize("name", ["models/Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-Q8_0.gguf"])
+def test_a_file_of_another_machine_is_planned(name: str) -> None:
+    assert plan(["llama-server", "-m", name, "-c", "8192"], gpu="H100", advise=False).verdict.fits

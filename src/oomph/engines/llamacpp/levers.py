@@ -195,17 +195,20 @@ def _renamed(flags: dict[str, Any], quantisation: str, lower: str) -> dict[str, 
 
 
 def refusal_levers(plan: Plan) -> Iterator[Lever]:
-    """-hf with a name that is no repository's: those that have files of the model which may be meant."""
+    """-hf with a name that is no repository's, -m with a model's name: repositories with files of what may be meant."""
     from oomph.engines.llamacpp.source import repository_of_files
     from oomph.sources.place import repositories_like
 
-    name, _, tag = str(plan.deployment.flags.get("hf_repo") or "").partition(":")
+    flags = plan.deployment.flags
+    name, _, tag = str(flags.get("hf_repo") or flags.get("model") or "").partition(":")
     if plan.verdict.refusal != "model" or not name:
         return
-    files = dict.fromkeys(filter(None, map(repository_of_files, repositories_like(name))))
+    files = dict.fromkeys(filter(None, map(repository_of_files, (name, *repositories_like(name)))))
     changes = []
     for rank, repository in enumerate(files):
-        named = {"hf_repo": f"{repository}:{tag}" if tag else repository}
+        named: dict[str, Any] = {"hf_repo": f"{repository}:{tag}" if tag else repository}
+        if "model" in flags:
+            named["model"] = None
         model = model_of({**plan.deployment.flags, **named})
         changes.append(
             Change("model", f"-hf {named['hf_repo']}", "checkpoint", named, model=model, rank=rank, cost="a repository")

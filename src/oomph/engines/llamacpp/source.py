@@ -34,6 +34,7 @@ DYNAMIC = {
 # NAME-GGUF, NAME-Q8_0-GGUF
 _OF_FILES = late_pattern(r"(?:-(?:I?Q\d\w*|BF16|F16))?[-_.](?:qat[-_])?gguf$|-GGUF-.*$", re.IGNORECASE)
 _DYNAMIC_TAG = late_pattern(r"(?:^|[-._:])(?:UD-)?(Q[2-68]_K_XL)$", re.IGNORECASE)
+_NAME = late_pattern(r"(?:[\w.-]+/)?[\w.-]+(?::[\w.-]+)?")  # as a hub or a library calls a model
 _DRIVE = late_pattern(r"^[A-Za-z]:(?=[\\/])")  # of a path on Windows
 _TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
 
@@ -42,7 +43,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     from oomph.sources.load import require_layers
 
     flags = deployment.flags
-    if text := repository_refusal(flags):
+    if text := repository_refusal(flags) or file_refusal(flags):
         verdict = Verdict(False, "other", 0, text, refusal="model")
         return Plan(deployment, deployment.model, verdict, warnings=deployment.notes)
     loaded, projector = (model, 0) if model is not None else gguf_for(deployment.model)
@@ -83,6 +84,15 @@ def repository_refusal(flags: Mapping[str, Any]) -> str:
     repo = str(flags.get("hf_repo") or "").partition(":")[0]
     is_one = not repo or repo.count("/") == 1 or flags.get("model")
     return "" if is_one else "error: invalid HF repo format, expected <user>/<model>[:quant]"
+
+
+def file_refusal(flags: Mapping[str, Any]) -> str:
+    """-m is a file and nothing else: a model's name is none, whatever else understands it. What ends with .gguf may be
+    on the machine that the command is for."""
+    name = str(flags.get("model") or "")
+    is_path = name.startswith(("/", ".", "~")) or not _NAME.fullmatch(name) or place.path_here(name)
+    is_file = is_path or re.search(r"\.gguf|^sha256-", name, re.IGNORECASE) is not None
+    return "" if is_file else f"error loading model: llama_model_loader: failed to load model from {name[:200]}"
 
 
 def _no_files_note(flags: Mapping[str, Any]) -> str:

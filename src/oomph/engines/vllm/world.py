@@ -6,7 +6,7 @@ from typing import Any
 
 from oomph.facts.vllm.facts import at
 from oomph.ir import Deployment
-from oomph.ir.world import Shortage, World
+from oomph.ir.world import Shortage, World, visible
 from oomph.units import cdiv
 
 SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
@@ -53,7 +53,7 @@ def too_few_gpus(deployment: Deployment, short: Shortage) -> str:
     """The check of the configuration compares one replica with the GPUs, on CUDA and where no backend is named
     (config/parallel.py); all else comes to light in the workers, or while Ray looks for room."""
     flags, texts = deployment.flags, at(deployment.engine.version).refusals
-    one, present = world_size(deployment), sum(device.node == 0 for device in deployment.gpus)
+    one, present = world_size(deployment), sum(device.node == 0 for device in visible(deployment.gpus))
     if flags.get("data_parallel_backend") == "ray":
         fits = short.gpus // one
         return texts.ray_replicas.format(replicas=size_of(flags, REPLICAS), fits=fits)
