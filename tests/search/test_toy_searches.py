@@ -256,7 +256,9 @@ def try_candidate(seed: int, patch: pytest.MonkeyPatch) -> Any:
     patch.setattr(
         Trial, "_read", lambda self, name, file, context, whole: replace(base, model=file, flags={"length": context})
     )
-    facts: Any = SimpleNamespace(context=chance.choice((4096, 8192, 40960)), gguf_repo=chance.choice(("", "files/x")))
+    facts: Any = SimpleNamespace(
+        kv_bytes=0, context=chance.choice((4096, 8192, 40960)), gguf_repo=chance.choice(("", "files/x"))
+    )
     quality = Quality(20.0, 18.0, 22.0, True, "B", "a source")
     candidate = Candidate(facts, "a/b", chance.choice(TAGS) if placed else "", quality, 1, 1)
     trial = Trial(GPU * count, users)

@@ -21,6 +21,7 @@ from oomph.search import score
 from oomph.search.outcome import Outcome, guess_share, judge, same_budget, share_of
 from oomph.search.request import Arm, Space, knobs_of
 
+_FIRST_SHARE = 0.73  # chosen: the first that is tried, below what most cards end with
 _GUESSES = 6  # of the longest context, before it is bisected
 Planner = Callable[[Deployment, Model | None], Plan]
 Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
@@ -136,7 +137,7 @@ class Solver:
         def over(i: int) -> bool:
             return self.outcome(arm, context, users, grid[i]).kind == "over"
 
-        guess = grid.index(near) if near in grid else 3 * len(grid) // 4
+        guess = grid.index(near) if near in grid else min(bisect_right(grid, _FIRST_SHARE), len(grid) - 1)
         first = self.outcome(arm, context, users, grid[guess])
         if first.kind == "never":
             return 0.0

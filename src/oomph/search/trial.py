@@ -138,12 +138,15 @@ class Trial:
             yield plan_at
 
     def _may_hold(self, candidate: Candidate, context: int, *, spill: bool) -> bool:
-        """By its weights alone; with `spill` whether the host has room for the experts that the GPUs do not take."""
+        """By its weights and its cache of 16 bits; with `spill` whether the host has room for the experts that the GPUs
+        do not take."""
         room = sum(gpu.total_bytes - gpu.used_bytes for gpu in self.gpus)
-        if not spill:
-            return candidate.weights <= room
-        cache = candidate.model.kv_bytes * context * self.users
-        return candidate.weights + cache + _LEFT_FREE * len(self.gpus) <= room + HOST_EXPERTS
+        need = candidate.weights + candidate.model.kv_bytes * context * self.users
+        if spill:
+            return need + _LEFT_FREE * len(self.gpus) <= room + HOST_EXPERTS
+        if candidate.weights <= room < need:
+            self.short.setdefault((candidate.checkpoint, candidate.tag), need - room)
+        return need <= room
 
     def _read(self, engine: str, name: str, context: int, *, whole: bool) -> Deployment:
         from oomph.answers.bare_plan import parse
