@@ -165,7 +165,9 @@ def _of_the_size(name: str) -> tuple[str, ...]:
     def count(row: Row) -> int:
         return sizes.get(row.family) or _line_of(row).bytes // 2 * names.is_plain(row.id)
 
-    rows = [_rows()[1][i.lower()] for i in names.answers(rest, ids()) if not names.says_size(i)]
+    alike = (i for i in names.answers(rest, ids()) if not names.says_size(i))
+    own = names.distinct(rest)  # 'Lite' may stand in the name and not be typed, and no word that says which model
+    rows = [_rows()[1][i.lower()] for i in alike if names.distinct(i.rpartition("/")[2]) <= own]
     return tuple(names.best(rest, (row.id for row in rows if abs(count(row) - size) <= _AS_CALLED * size)))
 
 

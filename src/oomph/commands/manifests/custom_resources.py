@@ -136,7 +136,7 @@ def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> S
         return {title: (Call((), refusal=refusal), pod)}
     notes = ["KServe's LLMInferenceService is read as vllm serve"]
     served, called = from_uri(uri), str(model.get("name", "")) if isinstance(model, dict) else ""
-    if "://" in served and called.count("/") == 1:  # on a volume or in a bucket
+    if served.startswith("pvc://") and called.count("/") == 1:
         notes.append(f"what lies at {shown(uri)} cannot be seen: planned as it is named, {shown(called)}")
         served = called
     call = Call(_vllm(served, words), environment, gpu_count=gpus_of(container.get("resources")), notes=tuple(notes))
