@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import oomph
 from oomph.answers.plan import load, run
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
@@ -245,3 +246,16 @@ def test_little_that_is_free_of_a_large_card_is_used(gpu: str, free: int) -> Non
     plan = found.front[0].plan
     share = plan.resolved["gpu_memory_utilization"]
     assert share * plan.ranks[0].total_bytes < free * 2**30
+
+
+def test_code_of_a_repository_is_trusted_in_the_command_and_named_in_the_plan() -> None:
+    """MiMo-7B was picked without the flag on an H200, and vLLM 0.32.0 ended where it reads the configuration."""
+    found = made("XiaomiMiMo/MiMo-7B-Base", "RTX 4090", Want(context=8192))
+    command = found.to_dict()["pick"]["command"]
+    assert "--trust-remote-code" in command.split()
+    warned = [line for line in oomph.plan(command, gpu="RTX 4090").warnings if "--trust-remote-code" in line]
+    bare = oomph.plan(command.replace(" --trust-remote-code", ""), gpu="RTX 4090").warnings
+    assert not warned and any("--trust-remote-code" in line for line in bare)
+    assert (
+        "--trust-remote-code" not in made("Qwen/Qwen3-8B", "RTX 4090", Want(context=8192)).to_dict()["pick"]["command"]
+    )

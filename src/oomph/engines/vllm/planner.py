@@ -19,6 +19,7 @@ from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import few_states_text, stages, verdict
 from oomph.engines.vllm.traits import REMEMBERED
 from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
+from oomph.facts.remote_code import FLAG, REMOTE_TYPES
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.facts.vllm.measured import grounds
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
@@ -27,12 +28,19 @@ from oomph.ir.plan import Asleep
 from oomph.text.tables import all_that_hold
 from oomph.units import cdiv
 
+_REMOTE_CODE = (
+    "this model's configuration is code of its repository, which vLLM runs only with --trust-remote-code: without it "
+    "the start ends before anything is loaded"
+)
+
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
     """`draft`: the model that --speculative-config names, where it is another one."""
     run = Run(model, deployment, draft)
     model, resolved = run.model, run.settings
     notes = (*deployment.notes, *resolved.notes, *model.warnings, *card_notes(deployment, model, resolved.dtype))
+    if model.model_type in REMOTE_TYPES and not deployment.flags.get(FLAG):
+        notes = (*notes, _REMOTE_CODE)
     if resolved.refusal is not None:
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))

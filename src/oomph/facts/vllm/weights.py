@@ -21,7 +21,9 @@ class WeightFacts(Facts):
             ),
         ),
     )
-    separate_tied_head = since("0.29.0")  # a tied checkpoint that stores an lm_head gets one built for it
+    # every class builds a head, and a tied one gets the embedding's weight: at once, or after the load where the
+    # checkpoint stores a head too (model_loader/weight_tying.py); before, about half of the classes
+    separate_tied_head = since("0.29.0")
     # quantisation methods that quantise lm_head where the checkpoint did
     quantised_heads = changes(
         frozenset({"gptq"}),

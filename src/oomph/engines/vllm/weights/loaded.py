@@ -1,7 +1,7 @@
 """Weights of one rank: what the layers create, what stays after loading, and the highest point on the way."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -194,7 +194,17 @@ def _built_networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
         ropes = {tensor.rope for place in places for tensor in place.tensors if tensor.rope is not None}
         drafter = (own_tables(_without_ropes(place, ropes)) for place in created(load.draft.model, whole))
         drafts.append(Draft(Network(tuple(drafter), whole)))
-    return Network(places, build), tuple(drafts)
+    return Network(places, build, _tied_head(model, places, build)), tuple(drafts)
+
+
+def _tied_head(model: Model, places: Sequence[Placed], build: Build) -> int:
+    """A head that no tensor of the checkpoint fills is built all the same, and gets the embedding's weight at once."""
+    tables = [tensor for place in places if place.where == "root" for tensor in place.tensors if _is_table(tensor)]
+    heads = [module for module in model.root.modules if isinstance(module, Vocab) and module.role == "lm_head"]
+    is_tied = any(head.tied for head in heads)
+    if not (build.separate_tied_head and is_tied and len(tables) == 1):  # two: the head is there, and compared later
+        return 0
+    return tables[0].nbytes
 
 
 def _tables(model: Model, build: Build) -> Iterator[Placed]:

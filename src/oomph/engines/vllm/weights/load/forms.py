@@ -170,8 +170,9 @@ class Network:
     """Places in the order in which they are built, each with the number of its kind. Its forms are kept by what they
     depend on, so that many loads of one deployment share them."""
 
-    def __init__(self, places: Sequence[Placed], build: Build) -> None:
-        self.places, self.build = tuple(places), build
+    def __init__(self, places: Sequence[Placed], build: Build, tied_head: int = 0) -> None:
+        """`tied_head`: bytes of a head that is built and then replaced by the embedding."""
+        self.places, self.build, self.tied_head = tuple(places), build, tied_head
         numbers: dict[tuple[Created, ...], int] = {}
         self.kinds = tuple(numbers.setdefault(place.tensors, len(numbers)) for place in places)
         self._forms: dict[tuple[object, ...], tuple[list[Form], Programs]] = {}
@@ -212,7 +213,8 @@ class Network:
 
     def outline(self, setting: Setting) -> tuple[object, ...]:
         """Of which kind each place is, and what is built and repacked in places of each kind."""
-        return self.kinds, tuple((form.sizes, form.repacks, tuple(form.late)) for form in self.forms(setting))
+        forms = tuple((form.sizes, form.repacks, tuple(form.late)) for form in self.forms(setting))
+        return self.kinds, self.tied_head, forms
 
 
 class Built(Struct):

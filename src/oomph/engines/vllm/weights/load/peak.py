@@ -88,6 +88,9 @@ class _Loader(Repacker):
         self.doing, self.places = building, []
         forms = network.forms(self.setting)
         done = tuple(self.place(place, forms[kind]) for place, kind in zip(network.places, network.kinds, strict=True))
+        if network.tied_head:
+            self.where, self.layer = "root", -1
+            self.run("lm_head", [("weight", network.tied_head), ("weight", 0)], {})
         if self.workspace:  # releases whose latent attention has no tensors of its own
             self.new("attention workspace", self.workspace)
             self.workspace = 0
