@@ -52,3 +52,13 @@ INCOMPATIBLE = names("""
     Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration StableLmForCausalLM WhisperForConditionalGeneration
     Zamba2ForCausalLM
 """)
+
+# Model types whose configuration is code of their own repository: neither Transformers 5.19 (CONFIG_MAPPING_NAMES) nor
+# vLLM 0.32.0 (_CONFIG_REGISTRY) has them. Without the flag vLLM stops where it reads the configuration ("Failed to load
+# the model config. If the model is a custom model not yet available in the HuggingFace transformers library, consider
+# setting `trust_remote_code=True`"); seen with MiMo-7B. A checkpoint of another layout under the same type starts.
+_REMOTE = """aquila arctic baichuan bailing_moe deepseek exaone grok-1 hunyuan internlm internlm2 internlm3 internvl_chat
+iquestcoder iquestloopcoder jais llama_bidirec mimo minicpm minicpmv minimax_m1 minimax_text_01 molmo nemotron-nas orion
+phi3_v phi4mm skywork_chat telechat"""
+REMOTE_TYPES = frozenset(_REMOTE.split())
+TRUST = "trust_remote_code"

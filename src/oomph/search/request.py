@@ -11,7 +11,7 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
 from oomph.engines.values import FitKnobs
 from oomph.errors import CannotPlan, NoKernels, OomphError
-from oomph.facts.remote_code import FLAG, REMOTE_TYPES
+from oomph.facts.transformers import REMOTE_TYPES, TRUST
 from oomph.ir import Deployment, Device, Experts, Model, State
 from oomph.ir.deployment import Place
 from oomph.units import GIB
@@ -297,9 +297,9 @@ def parallel_flag(knobs: FitKnobs) -> str:
 
 def trusting(base: Deployment, models: Iterable[Model]) -> Deployment:
     """What is served only with the code of its repository gets the flag that says so, where the engine has one."""
-    if FLAG not in knobs_of(base).known_flags or not any(model.model_type in REMOTE_TYPES for model in models):
+    if TRUST not in knobs_of(base).known_flags or not any(model.model_type in REMOTE_TYPES for model in models):
         return base
-    return replace(base, flags={**base.flags, FLAG: True})
+    return replace(base, flags={**base.flags, TRUST: True})
 
 
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:

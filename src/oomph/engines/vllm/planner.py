@@ -19,7 +19,7 @@ from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import few_states_text, stages, verdict
 from oomph.engines.vllm.traits import REMEMBERED
 from oomph.engines.vllm.weights.build import layout_of, scaled_rotary
-from oomph.facts.remote_code import FLAG, REMOTE_TYPES
+from oomph.facts.transformers import REMOTE_TYPES, TRUST
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.facts.vllm.measured import grounds
 from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
@@ -39,7 +39,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     run = Run(model, deployment, draft)
     model, resolved = run.model, run.settings
     notes = (*deployment.notes, *resolved.notes, *model.warnings, *card_notes(deployment, model, resolved.dtype))
-    if model.model_type in REMOTE_TYPES and not deployment.flags.get(FLAG):
+    if model.model_type in REMOTE_TYPES and not deployment.flags.get(TRUST):
         notes = (*notes, _REMOTE_CODE)
     if resolved.refusal is not None:
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
