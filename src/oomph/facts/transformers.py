@@ -57,8 +57,11 @@ INCOMPATIBLE = names("""
 # vLLM 0.32.0 (_CONFIG_REGISTRY) has them. Without the flag vLLM stops where it reads the configuration ("Failed to load
 # the model config. If the model is a custom model not yet available in the HuggingFace transformers library, consider
 # setting `trust_remote_code=True`"); seen with MiMo-7B. A checkpoint of another layout under the same type starts.
-_REMOTE = """aquila arctic baichuan bailing_moe deepseek exaone grok-1 hunyuan internlm internlm2 internlm3 internvl_chat
-iquestcoder iquestloopcoder jais llama_bidirec mimo minicpm minicpmv minimax_m1 minimax_text_01 molmo nemotron-nas orion
-phi3_v phi4mm skywork_chat telechat"""
-REMOTE_TYPES = frozenset(_REMOTE.split())
+REMOTE_TYPES = frozenset(
+    names("""
+    aquila arctic baichuan bailing_moe deepseek exaone grok-1 hunyuan internlm internlm2 internlm3 internvl_chat
+    iquestcoder iquestloopcoder jais llama_bidirec mimo minicpm minicpmv minimax_m1 minimax_text_01 molmo nemotron-nas
+    orion phi3_v phi4mm skywork_chat telechat
+""")
+)
 TRUST = "trust_remote_code"
