@@ -15,12 +15,11 @@ from oomph.engines.sglang.resolve.settings import ModelShape, Settings, is_windo
 from oomph.engines.sglang.resolve.steps import resolve
 from oomph.engines.sglang.safe_fraction import decoding_without_graph, safe_fraction
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Terms, rank_terms
-from oomph.engines.sglang.timeline import RankState, steps, verdict_of
+from oomph.engines.sglang.timeline import LIBRARIES, RankState, steps, verdict_of
 from oomph.engines.sglang.weights.lora import lora_of
 from oomph.engines.sglang.world import own_gpus
 from oomph.facts.sglang.facts import Facts, at as facts_at
-from oomph.facts.sglang.outside import after_load
-from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
+from oomph.ir import STAGES, Attention, Deployment, Device, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
 from oomph.ir.gate import quadrature, worst
 from oomph.text.tables import all_that_hold
 from oomph.units import GIB, MIB, cdiv
@@ -96,7 +95,7 @@ def _rank_state(
 ) -> RankState:
     multiprocessors = rank.device.sm_count or DEFAULT_MULTIPROCESSORS
     buffers = buffers_of(model, shape, settings, facts, pools, multiprocessors)
-    beside = {"libraries after the load": after_load(rank.device.sm)}
+    beside = {LIBRARIES: _after_load(facts, rank.device)}
     if settings.drafts and not facts.drafts.counted:  # both come after the pools, out of the unreserved rest
         row = drafter_row(model, draft, settings, pools.cells.full // max(1, pools.cells.full_layers))
         beside |= {"drafter": terms.drafter_bytes, "drafter's cache": row * (pools.tokens + settings.page_size)}
@@ -155,7 +154,7 @@ def _pools(
     """Both readings of free memory are the smallest of all ranks (get_available_gpu_memory, distributed), and the
     stages agree on the smallest number of tokens."""
     before = min(t.free_before_load.bytes for t in terms)
-    after = min(t.free_before_load.bytes - t.weights.bytes for t in terms) - after_load(ranks[0].device.sm)
+    after = min(t.free_before_load.bytes - t.weights.bytes for t in terms) - _after_load(facts, ranks[0].device)
     pinned = deployment.given.get("available_kv")
     if pinned is not None:  # what a log says of the pools: the weights are what is left of the share
         after = round(pinned + before * (1 - settings.mem_fraction_static) + (settings.image_cache_mib << 20))
@@ -165,6 +164,11 @@ def _pools(
         least = min(p.tokens for p in sized)
         sized = [size_pools(model, shape, settings, facts, s, before / GIB, after / GIB, least) for s in stages]
     return [sized[rank.pp_rank] for rank in ranks]
+
+
+def _after_load(facts: Facts, device: Device) -> int:
+    """What is gone when free memory is read again, beside the weights."""
+    return (facts.memory.after_load_hopper if device.sm == 90 else facts.memory.after_load_elsewhere) * MIB
 
 
 def _stage(model: Model, shape: ModelShape, settings: Settings, pp_rank: int) -> Stage:

@@ -17,7 +17,7 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
 from oomph.facts.sglang.drafts import FAMILY
 from oomph.facts.sglang.facts import Facts
-from oomph.ir import Attention, Basis, Deployment, Device, Experts, Linear, Model, Term
+from oomph.ir import Attention, Basis, Deployment, Device, Experts, Linear, Model, State, Term
 from oomph.ir.gate import quadrature
 from oomph.units import GIB
 
@@ -187,12 +187,26 @@ def _graphs(model: Model, settings: Settings) -> Term:
     decode = len(settings.cuda_graph_bs) * max(outside.LEAST_DECODE_GRAPH, layers * outside.DECODE_GRAPH_LAYER)
     if settings.speculative_algorithm in FAMILY:  # the drafter's own graphs: its steps, and the tokens it is given
         decode += 2 * len(settings.cuda_graph_bs) * outside.LEAST_DECODE_GRAPH
-    prefill = len(settings.prefill_graph_sizes) * outside.PER_PREFILL_GRAPH
-    largest = max((*settings.cuda_graph_bs, *settings.prefill_graph_sizes), default=0)
+    sizes = settings.prefill_graph_sizes if _has_attention_everywhere(model) else ()
+    prefill = len(sizes) * outside.PER_PREFILL_GRAPH
+    largest = max((*settings.cuda_graph_bs, *sizes), default=0)
     pool = layer_bytes(model, settings, largest) + _attention_bytes(model, settings, largest)
     term = _spread("cudagraph", decode + prefill + pool, outside.OFF_GRAPHS, "measured", "from start-ups of one H200")
     parts = {"decode graphs": decode, "prefill graphs": prefill, "tensors of the largest": pool}
     return replace(term, parts={name: n for name, n in parts.items() if n})
+
+
+def _has_attention_everywhere(model: Model) -> bool:
+    """cuda_graph_setup.py capture_prefill_graph (0.5.23): where a layer has none, as in Mamba's hybrids, prefill is not
+    captured, though the share of the card was chosen as if it were."""
+    linear = ("gdn", "kda", "linear_attention")
+    return all(
+        any(
+            isinstance(mixer, Attention) or (isinstance(mixer, State) and mixer.kind in linear)
+            for mixer in layer.mixers
+        )
+        for layer in model.layers
+    )
 
 
 def _activation(model: Model, settings: Settings) -> Term:

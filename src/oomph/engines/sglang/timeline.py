@@ -15,7 +15,6 @@ from oomph.engines.sglang.kv.pools import Pools
 from oomph.engines.sglang.resolve.settings import Settings
 from oomph.engines.sglang.safe_fraction import EAGER_DECODING, Decoding
 from oomph.engines.sglang.terms import Terms
-from oomph.facts.sglang.outside import after_load
 from oomph.ir import Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
 from oomph.units import GIB
@@ -28,6 +27,9 @@ CAPTURE_FAILED = (
     "3. disable torch compile by not using --enable-torch-compile\n"
     "4. disable CUDA graph by --disable-cuda-graph. (Not recommended. Huge performance loss)"
 )
+
+
+LIBRARIES = "libraries after the load"  # the part of the workspace that is gone before the pools are sized
 
 
 class RankState(Struct, frozen=True):
@@ -68,7 +70,7 @@ def steps(state: RankState) -> list[Step]:
         return timeline
     # the pools follow the free memory: what the weights take more, they get less
     pooled = loaded + pools.allocated
-    filled = pooled + after_load(state.rank.device.sm) + state.buffers.table
+    filled = pooled + state.workspace.parts[LIBRARIES] + state.buffers.table
     timeline.append(_step("kv_alloc", filled, filled, (), oom))
     captured = pooled + state.workspace.bytes + rank_terms.cudagraph.bytes
     graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom

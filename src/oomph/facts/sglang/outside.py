@@ -30,16 +30,6 @@ def before_loading(sm: int, sm_count: int, ranks: int) -> int:
     return context_bytes(sm_count) + libraries + communicators(sm, ranks)
 
 
-# Gone between "Load weight end" and the reading from which the pools are sized, whatever the model: 68 or 70 MiB in
-# seven of seven start-ups of 0.5.17 on an H200, and posted by an H100 (76) and an H20 (70); posted lines of six other
-# cards, to 0.01 GiB, leave 0 to 39 MiB.
-_AFTER_LOAD_HOPPER, _AFTER_LOAD = 70 * MIB, 25 * MIB
-
-
-def after_load(sm: int) -> int:
-    return _AFTER_LOAD_HOPPER if sm == 90 else _AFTER_LOAD
-
-
 # From "Memory pool end" to "Capture cuda graph begin": 0.42 to 0.45 GiB with FlashInfer on five cards (its float
 # workspace is 384 MiB, SGLANG_FLASHINFER_WORKSPACE_SIZE), 0.05 with FlashAttention 3
 WORKSPACES = {
