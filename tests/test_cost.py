@@ -234,4 +234,5 @@ def test_requests_rest_between_their_blocks() -> None:
     workload = Drawn(Shape(prompt=500, output=200, shared=300), Arrivals(users=32), 200)
     loop = Played(config, unit(1), workload, Collector(config), True)
     loop.run()
-    assert loop.preemptions and 0 < loop.entries * 2 < loop.work
+    written = 200 * 200  # tokens, of which each is a decode in a step of its own
+    assert loop.preemptions and 0 < loop.entries * 20 < written

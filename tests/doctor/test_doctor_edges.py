@@ -158,7 +158,7 @@ def _verdict(stage: str | None) -> Any:
         (_dead("weights_load"), "weights_load", ""), (_dead("weights_load"), "kv_check", "before the plan does"),
         (_dead("kv_check"), "weights_load", "dies earlier"), (_dead("kv_check"), None, "where the plan fits"),
         (_dead("kv_check", "x_port"), "weights_load", ""), (_dead("kv_check", basis="guess"), "weights_load", ""),
-        (_dead("kv_check"), "other", "where the plan fits"),
+        (_dead("kv_check"), "other", ""),
     ],
 )  # fmt: skip
 def test_a_log_that_dies_elsewhere_than_its_plan(case: Any, planned: str | None, words: str) -> None:

@@ -243,7 +243,9 @@ def test_how_layers_are_divided_among_stages(
 def test_ranks_that_share_an_encoder(heads: int, alone: str, habits: tuple[str, ...], parts: tuple[int, int]) -> None:
     split = Linear("attn.qkv", (Part("qkv", 8),), 8, "column", "multimodal", "BF16")
     for modules, expected in (((split,), parts), ((replace(split, shard="replicated"),), (2, 2)), ((), (2, 2))):
-        tower: Any = SimpleNamespace(num_heads=heads, alone=alone, blocks=[(1, SimpleNamespace(modules=modules))])
+        tower: Any = SimpleNamespace(
+            num_heads=heads, alone=alone, modality="image", blocks=[(1, SimpleNamespace(modules=modules))]
+        )
         assert shard.tower_parts(tower, 2, frozenset(habits)) == expected
 
 
@@ -442,8 +444,8 @@ def test_only_ollamas_own_library_is_looked_up_by_name(name: str, is_known: bool
             resolve_name(name, environment)
 
 
-@pytest.mark.parametrize(("peak", "share"), [(895, 0.1), (905, None), (795, 0.2)])
-def test_a_tenth_of_a_card_is_the_least_that_is_offered(peak: int, share: float | None) -> None:
+@pytest.mark.parametrize(("peak", "share"), [(895, 0.1), (905, 0.09), (795, 0.2), (995, None)])
+def test_a_hundredth_of_a_card_is_the_least_that_is_offered(peak: int, share: float | None) -> None:
     whole = plan("vllm serve Qwen/Qwen3-0.6B --max-model-len 4096", gpu="RTX 4090", engine="vllm==0.21.0", advise=False)
     (rank,) = whole.ranks
     stages = (replace(rank.stages[0], peak_high=peak), *rank.stages[1:])

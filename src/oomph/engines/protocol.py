@@ -57,7 +57,10 @@ class Part:
         if engine is None:
             return self
         path = f"oomph.{self.module}"
-        value = getattr(modules.get(path) or import_module(path), self.name)
+        found = modules.get(path)
+        if found is None or getattr(found.__spec__, "_initializing", False):  # by another thread: it is waited for
+            found = import_module(path)
+        value = getattr(found, self.name)
         return value if callable(value) else lambda *_: value
 
 

@@ -116,7 +116,9 @@ def test_inkling_keeps_a_window_of_its_convolutions() -> None:
     assert abs(created(answer) - weights) < 1000
 
 
-@pytest.mark.parametrize("words", ["python -m sglang.launch_server --model-path inkling", "trtllm-serve inkling"])
-def test_other_engines_do_not_guess_its_caches(words: str) -> None:
+def test_other_engines_do_not_guess_its_caches() -> None:
+    model = build_model("inkling", INKLING)
     with pytest.raises(CannotPlan):
-        plan(words, gpu="8x B200", model=build_model("inkling", INKLING), advise=False)
+        plan("python -m sglang.launch_server --model-path inkling", gpu="8x B200", model=model, advise=False)
+    refused = plan("trtllm-serve inkling", gpu="8x B200", model=model, advise=False)
+    assert not refused.verdict.fits and "Unknown architecture" in refused.verdict.message

@@ -12,7 +12,7 @@ STARTS = (
     MeasuredStarts("0.25.0", CARD, 3, 0),
     MeasuredStarts("0.26.0", CARD, 84, 42),
     MeasuredStarts("0.29.0", CARD, 1, 0),
-    MeasuredStarts("0.32.0", CARD, 40, 24),
+    MeasuredStarts("0.32.0", CARD, 65, 36),
 )
 
 
