@@ -57,10 +57,10 @@ class Part:
         if engine is None:
             return self
         path = f"oomph.{self.module}"
-        found = modules.get(path)
-        if found is None or getattr(found.__spec__, "_initializing", False):  # by another thread: it is waited for
-            found = import_module(path)
-        value = getattr(found, self.name)
+        place = modules.get(path)
+        if place is None or getattr(place.__spec__, "_initializing", False):  # by another thread: it is waited for
+            place = import_module(path)
+        value = getattr(place, self.name)
         return value if callable(value) else lambda *_: value
 
 
