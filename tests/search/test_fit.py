@@ -259,3 +259,10 @@ def test_code_of_a_repository_is_trusted_in_the_command_and_named_in_the_plan() 
     assert (
         "--trust-remote-code" not in made("Qwen/Qwen3-8B", "RTX 4090", Want(context=8192)).to_dict()["pick"]["command"]
     )
+
+
+def test_every_command_trusts_the_same_code() -> None:
+    model, card = "XiaomiMiMo/MiMo-7B-Base", "RTX 4090"
+    cards = oomph.gpus(model, cards=[card], context=8192).to_json()
+    sides = oomph.compare(model, gpu=card, context=8192, engines=["vllm", "sglang"]).to_json()
+    assert cards.count("--trust-remote-code") >= 1 and sides.count("--trust-remote-code") >= 2

@@ -15,7 +15,7 @@ from oomph.search.best import Best, BestFirst, objective_of, plan_speed
 from oomph.search.longer import Longer, longer_context
 from oomph.search.neighbours import neighbours, why_not
 from oomph.search.placed import fit_placed
-from oomph.search.request import Arm, Space, Spaces, Want, base_of, context_grid, engine_name, models_of, trusting
+from oomph.search.request import Arm, Space, Spaces, Want, base_of, context_grid, engine_name, models_of
 from oomph.search.result import Configuration as Configuration, Fit as Fit
 from oomph.search.screen import SCREEN, more_of_the_machine, with_screen
 from oomph.search.solve import Planner, Point, Progress, Solver, pareto
@@ -89,7 +89,6 @@ def fit(
             raise
         return _with_files(refusal, model, gpus, want, planner or run, headless=headless, progress=progress)
     models, refused = models_of(base, only, also)
-    base = trusting(base, models.values())
     solver, spaces = _prepared(base, models, gpus, want, planner or run, headless=headless)
     solver.progress = progress
     objective = objective_of(spaces)

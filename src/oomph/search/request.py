@@ -1,6 +1,6 @@
 """What a request makes of the catalogue: the checkpoints, and the spaces that are searched."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,6 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of, require_kernels
 from oomph.engines.values import FitKnobs
 from oomph.errors import CannotPlan, NoKernels, OomphError
-from oomph.facts.transformers import REMOTE_TYPES, TRUST
 from oomph.ir import Deployment, Device, Experts, Model, State
 from oomph.ir.deployment import Place
 from oomph.units import GIB
@@ -293,13 +292,6 @@ def knobs_of(deployment: Deployment) -> FitKnobs:
 def parallel_flag(knobs: FitKnobs) -> str:
     """The flag for the GPUs that share a layer, by its field name."""
     return "tp_size" if "tp_size" in knobs.known_flags else "tensor_parallel_size"
-
-
-def trusting(base: Deployment, models: Iterable[Model]) -> Deployment:
-    """What is served only with the code of its repository gets the flag that says so, where the engine has one."""
-    if TRUST not in knobs_of(base).known_flags or not any(model.model_type in REMOTE_TYPES for model in models):
-        return base
-    return replace(base, flags={**base.flags, TRUST: True})
 
 
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
+from oomph.facts.transformers import REMOTE_TYPES, TRUST
 from oomph.ir import Deployment, Model, Plan
 from oomph.search import score
 from oomph.search.outcome import Outcome, guess_share, judge, same_budget, share_of
@@ -81,6 +82,9 @@ class Solver:
         self.least_loss = min(score.quality_loss(model, Arm("")) for model in models.values())
         self.weights_loss = cache(lambda name, online: score.weights_loss(models[name], online))
         self.least_weights_loss: float = min(self.weights_loss(name, "") for name in models)
+        # what is served only with the code of its repository gets the flag that says so, where the engine has one
+        remote = {name for name, model in models.items() if model.model_type in REMOTE_TYPES}
+        self.trusting = frozenset(remote if TRUST in self.knobs.known_flags else ())
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int, int], float] = {}
         self._last: dict[Arm, float] = {}  # what another context or other users ended with is the best first guess
@@ -101,6 +105,8 @@ class Solver:
         if utilisation != self.default:
             flags[self.knobs.share] = utilisation
         own_flags = engine_of(self.base).arm_flags(arm)
+        if arm.model in self.trusting:
+            flags[TRUST] = True
         gpus = self.empty_gpus if arm.empty else self.base.gpus
         return replace(self.base, model=arm.model, flags={**self.base.flags, **own_flags, **flags}, gpus=gpus)
 
